@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+# Sanitizers, switched on for the whole tree by TENON_SANITIZE.
+# Invariant: library, plugins, tool and tests carry the same instrumentation, and a finding ends the process.
+set(TENON_TEST_ENVIRONMENT "")
+
+if(TENON_SANITIZE STREQUAL "address")
+  set(flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  list(APPEND TENON_TEST_ENVIRONMENT
+       "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1"
+       "UBSAN_OPTIONS=print_stacktrace=1"
+       "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
+elseif(TENON_SANITIZE STREQUAL "thread")
+  # libgomp reports falsely under TSan; LLVM's libomp with the Archer tool tells TSan about OpenMP's own
+  # ordering. Libraries that were not instrumented (oneDNN with its libgomp) are not looked into.
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "TENON_SANITIZE=thread needs clang (libomp and Archer); use: cmake --preset tsan")
+  endif()
+  set(flags -fsanitize=thread -fno-omit-frame-pointer)
+  list(APPEND TENON_TEST_ENVIRONMENT
+       "TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/tsan.supp")
+  get_filename_component(clang_bin "${CMAKE_CXX_COMPILER}" REALPATH)
+  get_filename_component(clang_bin "${clang_bin}" DIRECTORY)
+  find_library(TENON_ARCHER archer HINTS "${clang_bin}/../lib")
+  if(TENON_ARCHER)
+    list(APPEND TENON_TEST_ENVIRONMENT "OMP_TOOL_LIBRARIES=${TENON_ARCHER}")
+  else()
+    message(WARNING "libarcher.so was not found beside ${CMAKE_CXX_COMPILER}: OpenMP regions will be "
+                    "reported falsely. Install the libomp package of this clang.")
+  endif()
+elseif(NOT TENON_SANITIZE STREQUAL "none")
+  message(FATAL_ERROR "TENON_SANITIZE is '${TENON_SANITIZE}': use address, thread or none")
+endif()
+
+if(flags)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND flags -Wno-maybe-uninitialized)  # false inside libstdc++ once instrumented (GCC 105562)
+  endif()
+  add_compile_options(${flags})
+  add_link_options(${flags})
+else()
+  # Instrumented objects take the run-time's symbols from the program, so only plain builds can insist.
+  add_link_options($<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,SHARED_LIBRARY>:LINKER:--no-undefined>)
+endif()

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# How a test is declared.
+# Invariant: every TEST_CASE is one ctest entry that runs alone, in its own process, with a deadline. A missing
+# precondition is exit status 77 and shows as "Skipped", never as "Passed"; it never hides a failure.
+#
+#   tenon_add_test(NAME unit_pool SOURCES pool_test.cpp LABELS core stream LIBRARIES tenon_core
+#                  [TIMEOUT seconds] [DEPENDS target...] [ENVIRONMENT VAR=value...])
+#   tenon_add_script_test(NAME house_includes COMMAND python3 x.py [LABELS ...] [TIMEOUT ...] [ENVIRONMENT ...])
+#
+# LABELS core, cpu, stream, comm and sim are run under TSan too; add the label `onednn` to what cannot be.
+find_package(doctest REQUIRED)
+include(doctest)
+
+set(TENON_TEST_TIMEOUT 120 CACHE STRING "Seconds a test case may take unless it says otherwise")
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tests/cache")
+list(APPEND TENON_TEST_ENVIRONMENT
+     "TENON_TEST_PLUGIN_DIR=${PROJECT_BINARY_DIR}/lib/tenon/plugins"
+     "TENON_TEST_BUILD_DIR=${PROJECT_BINARY_DIR}"
+     "TENON_TEST_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+     "TENON_TEST_TOOL=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tenon"
+     "XDG_CACHE_HOME=${PROJECT_BINARY_DIR}/tests/cache"
+     "OMP_NUM_THREADS=2"
+     "PYTHONDONTWRITEBYTECODE=1")
+
+# What the TSan stage builds: the test programs it runs, and what those load and start.
+add_custom_target(tenon_tsan_tests)
+foreach(target tenon_probe tenon_cli ${TENON_PLUGIN_TARGETS})
+  if(TARGET ${target})
+    add_dependencies(tenon_tsan_tests ${target})
+  endif()
+endforeach()
+
+add_library(tenon_test_main STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/main.cpp")
+target_link_libraries(tenon_test_main PUBLIC doctest::doctest PRIVATE tenon_warnings)
+target_include_directories(tenon_test_main PUBLIC "${PROJECT_SOURCE_DIR}/tests")
+
+# The deadline of an entry; TSan makes everything slower.
+function(_tenon_timeout out timeout)
+  if(NOT timeout)
+    set(timeout ${TENON_TEST_TIMEOUT})
+  endif()
+  if(TENON_SANITIZE STREQUAL "thread")
+    math(EXPR timeout "${timeout} * 4")
+  endif()
+  set(${out} ${timeout} PARENT_SCOPE)
+endfunction()
+
+function(tenon_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES;DEPENDS;ENVIRONMENT")
+  if(NOT arg_NAME OR NOT arg_SOURCES OR NOT arg_LABELS)
+    message(FATAL_ERROR "tenon_add_test(${arg_NAME}): NAME, SOURCES and LABELS are needed")
+  endif()
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tenon_add_test(${arg_NAME}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  set_target_properties(${arg_NAME} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
+  target_link_libraries(${arg_NAME} PRIVATE tenon_test_main ${arg_LIBRARIES} tenon_warnings)
+  if(arg_DEPENDS)
+    add_dependencies(${arg_NAME} ${arg_DEPENDS})
+  endif()
+  if(arg_LABELS MATCHES "(^|;)(core|cpu|stream|comm|sim)(;|$)" AND NOT "onednn" IN_LIST arg_LABELS)
+    add_dependencies(tenon_tsan_tests ${arg_NAME})
+  endif()
+  doctest_discover_tests(${arg_NAME} TEST_PREFIX "${arg_NAME}/")
+  # The names of the cases are known only after the build, so ctest sets their properties when it reads them.
+  _tenon_timeout(timeout "${arg_TIMEOUT}")
+  set(environment ${TENON_TEST_ENVIRONMENT} ${arg_ENVIRONMENT})
+  set(properties "${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}_properties.cmake")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/test_properties.cmake.in" "${properties}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${properties}")
+endfunction()
+
+function(tenon_add_script_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+  if(NOT arg_NAME OR NOT arg_COMMAND OR NOT arg_LABELS)
+    message(FATAL_ERROR "tenon_add_script_test(${arg_NAME}): NAME, COMMAND and LABELS are needed")
+  endif()
+  add_test(NAME ${arg_NAME} COMMAND ${arg_COMMAND})
+  _tenon_timeout(timeout "${arg_TIMEOUT}")
+  set_tests_properties(${arg_NAME} PROPERTIES
+    TIMEOUT ${timeout} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77
+    ENVIRONMENT "${TENON_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
+endfunction()

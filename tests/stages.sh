@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# ./dev test: the stages, how long each took, and the closing lines.
+# Invariant: a stage that failed shows in the summary and in the status; what was skipped or left out is
+# counted by name, never silently. Uses say, die, sane and set_up of cmake/setup.sh.
+
+STAGES=() # "name|minutes|result"
+FAILED=0
+PASSED_TESTS=0 FAILED_TESTS=0 SKIPPED_TESTS=0
+
+# Runs a stage and keeps what it prints in build/log: stage NAME COMMAND...
+# Never fails itself (a caller that tested its status would switch `set -e` off inside); STAGE_STATUS tells.
+stage() {
+  local name=$1 start=$SECONDS log result=ok
+  shift
+  say "$name"
+  log=build/log/$((${#STAGES[@]} + 1)).log
+  mkdir -p build/log
+  set +e
+  (set -e; "$@") </dev/null 2>&1 | tee "$log"
+  STAGE_STATUS=${PIPESTATUS[0]}
+  set -e
+  count_tests "$log"
+  [[ -z $COUNTED ]] || result=$COUNTED
+  if [[ $STAGE_STATUS -ne 0 ]]; then
+    FAILED=1
+    result="FAILED (${COUNTED:-status $STAGE_STATUS})"
+  fi
+  STAGES+=("$name|$(minutes $((SECONDS - start)))|$result")
+}
+
+# A stage without which the ones after it make no sense.
+needed_stage() {
+  stage "$@"
+  [[ $STAGE_STATUS -eq 0 ]] || { close_tests || true; exit 1; }
+}
+
+minutes() { awk -v seconds="$1" 'BEGIN { printf "%.1f", seconds / 60 }'; }
+
+# Adds the closing lines of ctest in a log to the totals; COUNTED says them in words.
+count_tests() {
+  local total failed skipped
+  COUNTED=
+  while read -r failed total; do
+    FAILED_TESTS=$((FAILED_TESTS + failed))
+    PASSED_TESTS=$((PASSED_TESTS + total - failed))
+    COUNTED="$((total - failed)) passed, $failed failed"
+  done < <(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+).*/\1 \2/p' "$1")
+  skipped=$(grep -cE '^[[:space:]]*[0-9]+ - .* \((Skipped|Disabled)\)$' "$1" || true)
+  [[ -n $COUNTED && $skipped -gt 0 ]] || return 0
+  SKIPPED_TESTS=$((SKIPPED_TESTS + skipped))
+  PASSED_TESTS=$((PASSED_TESTS - skipped))
+  COUNTED+=", $skipped of them skipped"
+}
+
+run_ctest() {
+  local preset=$1
+  shift
+  sane ctest --preset "$preset" -j "$(nproc)" "$@"
+}
+
+# Names what TSan leaves out because oneDNN brings libgomp, which TSan cannot see into, and runs the rest.
+test_tsan() {
+  local left_out
+  left_out=$(ctest --test-dir build/ci -N -L '^onednn$' | sed -nE 's/^ *Test +#[0-9]+: //p')
+  echo "left out under TSan because they reach oneDNN's libgomp: $(grep -c . <<<"$left_out" || true)"
+  printf '%s\n' "$left_out"
+  run_ctest tsan
+}
+
+close_tests() {
+  local total line
+  say "summary"
+  printf '%-34s %8s  %s\n' stage minutes result
+  for line in "${STAGES[@]}"; do
+    IFS='|' read -r name time result <<<"$line"
+    printf '%-34s %8s  %s\n' "$name" "$time" "$result"
+  done
+  printf '%-34s %8s\n' total "$(minutes $SECONDS)"
+  total=$((PASSED_TESTS + FAILED_TESTS + SKIPPED_TESTS))
+  [[ $total -gt 0 ]] || { echo "no test was run"; return 1; }
+  printf '\n%d%% tests passed, %d tests failed out of %d\n' $(((total - FAILED_TESTS) * 100 / total)) \
+    "$FAILED_TESTS" "$total"
+  printf '%d tests passed, %d skipped\n' "$PASSED_TESTS" "$SKIPPED_TESTS"
+  [[ $FAILED -eq 0 ]] || echo "a stage failed; see above"
+  return "$FAILED"
+}
+
+# Keeps what the full run showed, between the two marks of docs/testing.md.
+record_full_run() {
+  local page=docs/testing.md begin='<!-- last full run: begin -->' end='<!-- last full run: end -->' table
+  grep -qF "$begin" "$page" || { echo "record: $page has no '$begin'"; return 1; }
+  table=$(
+    printf '%s\n\nCommit %s, %s, on %s cores: %d tests passed, %d failed, %d skipped.\n\n' "$begin" \
+      "$(git rev-parse --short HEAD)" "$(date -u +%Y-%m-%d)" "$(nproc)" "$PASSED_TESTS" "$FAILED_TESTS" \
+      "$SKIPPED_TESTS"
+    printf '| stage | minutes | result |\n|---|---|---|\n'
+    printf '%s\n' "${STAGES[@]}" | sed -E 's/^(.*)\|(.*)\|(.*)$/| \1 | \2 | \3 |/'
+    printf '\n%s' "$end"
+  )
+  TABLE=$table awk -v begin="$begin" -v end="$end" '
+    $0 == begin { print ENVIRON["TABLE"]; skip = 1 }
+    !skip { print }
+    $0 == end { skip = 0 }' "$page" >"$page.new"
+  mv "$page.new" "$page"
+}
+
+full_stages() {
+  local suite
+  for suite in bookworm trixie; do
+    stage "bare $suite: demo and test" tests/full/chroot.sh "$suite"
+  done
+  record_full_run || FAILED=1
+}
+
+cmd_test() {
+  local full='' option
+  for option in "$@"; do
+    case $option in
+      --full) full=1 ;;
+      --no-install) export TENON_NO_INSTALL=1 ;;
+      *) die "test: unknown option '$option'" ;;
+    esac
+  done
+  [[ -z $full ]] || export TENON_TEST_FULL=1
+  SECONDS=0
+  needed_stage "set-up" set_up "${full:+$FULL_PACKAGES}"
+  needed_stage "release build" build_preset release
+  needed_stage "ci build (ASan, UBSan, -Werror)" build_preset ci
+  stage "tests, house checks, ABI (ci)" run_ctest ci
+  stage "package and binaries (release)" run_ctest release -L '^release$'
+  stage "tsan build" build_preset tsan --target tenon_tsan_tests
+  [[ $STAGE_STATUS -ne 0 ]] || stage "tests (tsan)" test_tsan
+  [[ -z $full ]] || full_stages
+  close_tests
+}
