@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// capabilities.cpp: reads capabilities.toml strictly and holds it against findings.
+#include "conformance/capabilities.hpp"
+
+#include "conformance/words.hpp"
+
+#define TOML_HEADER_ONLY 1
+#include <fnmatch.h>
+#include <toml++/toml.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace tenon::conform {
+
+namespace {
+
+std::string place(const std::string& file, const toml::node& node) {
+  return words(file, ":", node.source().begin.line);
+}
+
+Status unknown_key(const std::string& file, const toml::node& node, std::string_view key,
+                   std::string_view known) {
+  return Status(TN_INVALID, words(place(file, node), ": unknown key '", key, "'; known are ", known));
+}
+
+Result<std::string> text_of(const std::string& file, const toml::table& table, const char* key) {
+  const auto value = table[key].value<std::string>();
+  if (value && !value->empty()) return *value;
+  return Status(TN_INVALID, words(place(file, table), ": '", key, "' is missing, empty or not a string"));
+}
+
+Result<std::string> date_of(const std::string& file, const toml::table& table) {
+  std::ostringstream out;
+  if (const auto date = table["expires"].value<toml::date>()) {
+    out << *date;
+    return std::move(out).str();
+  }
+  return Status(TN_INVALID,
+                words(place(file, table), ": 'expires' is missing or not a date such as 2026-12-31"));
+}
+
+Result<Declaration> read_entry(const std::string& file, const toml::table& table, bool dated) {
+  for (const auto& [key, node] : table) {
+    if (key == "match" || key == "reason" || (dated && key == "expires")) continue;
+    return unknown_key(file, node, key.str(), dated ? "match, reason, expires" : "match, reason");
+  }
+  Declaration out {
+    .match = TN_TRY(text_of(file, table, "match"))
+    , .reason = TN_TRY(text_of(file, table, "reason"))
+  };
+  if (dated) out.expires = TN_TRY(date_of(file, table));
+  return out;
+}
+
+Result<std::vector<Declaration>> read_list(const std::string& file, const toml::table& root, const char* key,
+                                           bool dated) {
+  std::vector<Declaration> out;
+  const toml::node* list = root.get(key);
+  if (list == nullptr) return out;
+  if (list->as_array() == nullptr) {
+    return Status(TN_INVALID, words(place(file, *list), ": write [[", key, "]], one table per entry"));
+  }
+  for (const toml::node& entry : *list->as_array()) {
+    const toml::table* table = entry.as_table();
+    if (table == nullptr)
+      return Status(TN_INVALID, words(place(file, entry), ": an entry of ", key, " is no table"));
+    out.push_back(TN_TRY(read_entry(file, *table, dated)));
+  }
+  return out;
+}
+
+Result<Capabilities> read_root(const std::string& file, const toml::table& root) {
+  for (const auto& [key, node] : root) {
+    if (key == "plugin" || key == "unsupported" || key == "expected_failure") continue;
+    return unknown_key(file, node, key.str(), "[plugin], [[unsupported]], [[expected_failure]]");
+  }
+  const toml::table* plugin = root["plugin"].as_table();
+  if (plugin == nullptr)
+    return Status(TN_INVALID, words(file, ": the table [plugin] with the key 'name' is missing"));
+  for (const auto& [key, node] : *plugin) {
+    if (key != "name") return unknown_key(file, node, key.str(), "name");
+  }
+  Capabilities out;
+  out.file = file;
+  out.plugin = TN_TRY(text_of(file, *plugin, "name"));
+  out.unsupported = TN_TRY(read_list(file, root, "unsupported", false));
+  out.expected_failures = TN_TRY(read_list(file, root, "expected_failure", true));
+  return out;
+}
+
+const Declaration* find(const std::vector<Declaration>& list, const CaseResult& result) {
+  for (const Declaration& entry : list) {
+    if (glob(entry.match, result.name)) return &entry;
+    if (!result.finding.tag.empty() && glob(entry.match, result.finding.tag)) return &entry;
+  }
+  return nullptr;
+}
+
+Verdict verdict_of_failure(CaseResult& result, const Capabilities& declared, const std::string& today) {
+  const Declaration* known = find(declared.expected_failures, result);
+  if (known == nullptr) return Verdict::failed;
+  result.declared = known->reason;
+  if (today <= known->expires) return Verdict::expected_failure;
+  result.finding.failures.push_back(
+      words("it was an expected failure until ", known->expires, ": ", known->reason));
+  return Verdict::failed;
+}
+
+Verdict verdict_of_pass(CaseResult& result, const Capabilities& declared) {
+  const Declaration* known = find(declared.expected_failures, result);
+  if (known == nullptr) known = find(declared.unsupported, result);
+  if (known == nullptr) return Verdict::passed;
+  result.declared = known->reason;
+  result.finding.warnings.push_back(
+      words("works, although ", declared.file, " declares otherwise: ", known->reason));
+  return Verdict::unexpected_pass;
+}
+
+}  // namespace
+
+bool glob(const std::string& pattern, std::string_view text) {
+  return fnmatch(pattern.c_str(), std::string(text).c_str(), 0) == 0;
+}
+
+Result<Capabilities> parse_capabilities(std::string_view text, const std::string& file) {
+  try {
+    const toml::table root = toml::parse(text, file);
+    return read_root(file, root);
+  } catch (const toml::parse_error& error) {
+    return Status(TN_INVALID, words(file, ":", error.source().begin.line, ": ", error.description()));
+  }
+}
+
+Result<Capabilities> read_capabilities(const std::string& file) {
+  std::ifstream in(file);
+  if (!in) return Status(TN_NOT_FOUND, words("'", file, "' cannot be read"));
+  std::ostringstream text;
+  text << in.rdbuf();
+  return parse_capabilities(text.str(), file);
+}
+
+void decide(CaseResult& result, const Capabilities& declared, const std::string& today) {
+  switch (result.finding.outcome) {
+    case Outcome::passed:
+      result.verdict = verdict_of_pass(result, declared);
+      return;
+    case Outcome::failed:
+      result.verdict = verdict_of_failure(result, declared, today);
+      return;
+    case Outcome::skipped:
+      result.verdict = Verdict::skipped;
+      return;
+    case Outcome::unsupported:
+      break;
+  }
+  const Declaration* known = find(declared.unsupported, result);
+  result.verdict = known != nullptr ? Verdict::unsupported : Verdict::unexplained;
+  if (known != nullptr) result.declared = known->reason;
+}
+
+}  // namespace tenon::conform

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// capabilities.hpp: what a vendor declares about a plugin, in capabilities.toml beside it.
+//
+//   [plugin]
+//   name = "foo"
+//   [[unsupported]]            # permanent: the device cannot, the plugin says TN_UNSUPPORTED
+//   match = "stream.promise"   # a tag, or a glob over case names
+//   reason = "the runtime has no host-signalled events"
+//   [[expected_failure]]       # a defect that is known and must shrink
+//   match = "copy: odd *"
+//   reason = "DMA needs 4-byte offsets until driver 5.2"
+//   expires = 2026-12-31
+//
+// Invariant: both lists need a reason, an expected failure needs its date; an unknown key is an error, so a misspelt one
+// never hides a failure.
+#pragma once
+
+#include "conformance/verdict.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon::conform {
+
+struct Declaration {
+  std::string match{}, reason{};
+  std::string expires{};  // "2026-12-31"; empty for unsupported
+};
+
+struct Capabilities {
+  std::string file{};  // empty: the vendor declared nothing
+  std::string plugin{};
+  std::vector<Declaration> unsupported{}, expected_failures{};
+};
+
+// Reads a file. TN_NOT_FOUND, TN_INVALID with place and remedy. [any-thread; may block; may fail]
+Result<Capabilities> read_capabilities(const std::string& file);
+// Reads the text of one; `file` is for messages. TN_INVALID. [any-thread; does not block; may fail]
+Result<Capabilities> parse_capabilities(std::string_view text, const std::string& file);
+
+// Turns what happened into a verdict; `today` is "2026-05-31". [any-thread; does not block; cannot fail]
+void decide(CaseResult& result, const Capabilities& declared, const std::string& today);
+
+// Whether `pattern` (*, ?, [a-z]) matches the whole of `text`. [any-thread; does not block; cannot fail]
+bool glob(const std::string& pattern, std::string_view text);
+
+}  // namespace tenon::conform

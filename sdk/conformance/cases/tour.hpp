@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// tour.hpp: the shortest use of a plugin that touches every part of level 0: what a case runs when it asks "does it
+// still work?".
+#pragma once
+
+#include "conformance/objects.hpp"
+
+namespace tenon::conform {
+
+// Opens the device, sends bytes there and back, fills, records, waits, and ends everything. [case's thread; may fail]
+Status tour(Context& t);
+// The same on a device that is open. [one thread; may fail]
+Status tour(Context& t, const Device& device);
+
+}  // namespace tenon::conform

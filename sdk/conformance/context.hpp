@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// context.hpp: what a case sees: the plugin, its expectations, its random numbers.
+//
+// Invariant: every call into the plugin goes through `call`, which also holds the plugin to the rules of errors: a code
+// of the ABI, the same code inside the tn_error, a message, a domain, and an error left alone on TN_OK.
+#pragma once
+
+#include "conformance/breadcrumb.hpp"
+#include "conformance/library.hpp"
+#include "conformance/random.hpp"
+#include "conformance/words.hpp"
+
+#include <tenon/result.hpp>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tenon::conform {
+
+class Device;
+
+// What a run asks of every case.
+struct Settings {
+  std::string plugin{};  // the library's file
+  uint32_t device = 0;   // ordinal
+  bool quick = false;    // small counts and sizes
+  uint64_t seed = 1;
+  uint64_t patience_ns = 10'000'000'000;  // longest wait inside a case before it says what it waited for
+  std::map<std::string, std::string> options{};  // for the plugin, through the host
+};
+
+// What became of a case, before the vendor's declarations are looked at.
+enum class Outcome { passed, failed, skipped, unsupported };
+
+struct Finding {
+  Outcome outcome = Outcome::passed;
+  std::vector<std::string> failures{};
+  std::vector<std::string> warnings{};
+  std::string reason{};  // of a skip
+  std::string tag{};     // what it is about, or what is unsupported: "stream.promise", "memory.managed"
+  uint64_t checks = 0;   // expectations looked at
+  uint64_t drawn = 0;    // digest of the random numbers drawn
+};
+
+class Context {
+ public:
+  Context(const Settings& settings, Random random);
+  ~Context();  // defined where Device is known
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  // Counts a failure told by `parts` unless `good`. Returns `good`. [any-thread; does not block]
+  template <class... Parts>
+  bool check(bool good, const Parts&... parts) {
+    checks_.fetch_add(1, std::memory_order_relaxed);
+    if (!good) fail(words(parts...));
+    return good;
+  }
+  // The same as a Status: TN_TRY(t.require(…)) leaves the case. [any-thread; does not block]
+  template <class... Parts>
+  Status require(bool good, const Parts&... parts) {
+    checks_.fetch_add(1, std::memory_order_relaxed);
+    return good ? Status() : Status(TN_INTERNAL, words(parts...));
+  }
+  void fail(std::string story);
+  void warn(std::string story);
+  // Leaves the case because the machine lacks something. [case's thread]
+  Status skip(std::string reason);
+  // Leaves the case because the plugin lacks `tag`; the vendor explains it in capabilities.toml. [case's thread]
+  Status unsupported(std::string tag, std::string reason);
+  // Goes on when the plugin has `tag`, which the case is about; leaves it as unsupported otherwise. [case's thread]
+  Status needs(bool there, std::string tag, std::string reason);
+
+  // Calls into the plugin: `f` takes a tn_error* and returns a code. [any-thread]
+  template <class F>
+  Status call(std::string_view what, F&& f) {
+    leave_breadcrumb(what);
+    tn_error error = marked_error();
+    const int32_t code = std::forward<F>(f)(&error);
+    return judge(what, code, error);
+  }
+  // A call that must fail with `code`. [any-thread]
+  template <class F>
+  bool refuses(int32_t code, std::string_view what, F&& f) {
+    const Status said = call(what, std::forward<F>(f));
+    return check(said.code() == code, what, ": expected ", code_name(code), ", got ",
+                 said.ok() ? "TN_OK" : said.message());
+  }
+  // A call that must succeed. [any-thread]
+  template <class F>
+  bool accepts(std::string_view what, F&& f) {
+    const Status said = call(what, std::forward<F>(f));
+    return check(said.ok(), what, " must succeed: ", said.message());
+  }
+
+  const Settings& settings() const noexcept { return settings_; }
+  bool quick() const noexcept { return settings_.quick; }
+  Random& random() noexcept { return random_; }
+  Host& host() noexcept { return *host_; }
+
+  // The library, opened on first use; the plugin, entered on first use with `host()`. [case's thread; may fail]
+  Result<Library> library();
+  Result<const Tables*> tables();
+  // Enters with a host of the case's own; comes before `tables`, in a case that is alone. [case's thread; may fail]
+  Result<const Tables*> enter(const tn_host& host);
+  // The device under test, opened on first use and closed when the case is over. [case's thread; may fail]
+  Result<Device*> device();
+
+  // Ends the case with what it returned; closes the device. [case's thread]
+  Finding finish(Status returned);
+
+ private:
+  static tn_error marked_error() noexcept;
+  Status judge(std::string_view what, int32_t code, const tn_error& error);
+  void close_device();
+
+  Settings settings_;
+  Random random_;
+  Host* host_;  // one per process, never destroyed
+  std::unique_ptr<Tables> tables_;
+  std::unique_ptr<Device> device_;
+  std::mutex mutex_;
+  Finding finding_;
+  std::atomic<uint64_t> checks_{0};
+};
+
+}  // namespace tenon::conform

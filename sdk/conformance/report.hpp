@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// report.hpp: one run, told to a person and to machines.
+//
+// Invariant: every form holds the same verdicts, reasons and reproduce lines.
+#pragma once
+
+#include "conformance/runner.hpp"
+
+#include <ostream>
+#include <string>
+
+namespace tenon::conform {
+
+// Colours where `colours`; nothing else changes. [any-thread; does not block; cannot fail]
+struct Style {
+  bool colours = false;
+  std::string good(const std::string& text) const;
+  std::string bad(const std::string& text) const;
+  std::string quiet(const std::string& text) const;
+  std::string strong(const std::string& text) const;
+};
+
+void print_header(std::ostream& out, const Report& report, size_t total, const Style& style);
+// Whether a person wants to hear of it: a failure, a surprise or a warning.
+bool noteworthy(const CaseResult& result);
+// What went wrong with one case and how to repeat it.
+void print_trouble(std::ostream& out, const Report& report, const CaseResult& result, const Style& style);
+// One line for a pipe: "passed   copy: …   12 ms".
+void print_line(std::ostream& out, const CaseResult& result, const Style& style);
+// Verdicts by group, what the plugin lacks, and the closing sentence.
+void print_summary(std::ostream& out, const Report& report, const Style& style);
+
+std::string report_json(const Report& report);
+std::string report_junit(const Report& report);
+
+}  // namespace tenon::conform

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+// runner.cpp: selects, enters the plugin once to learn who it is, runs the rest, decides verdicts.
+#include "conformance/runner.hpp"
+
+#include "conformance/case.hpp"
+#include "conformance/digest.hpp"
+#include "conformance/journal.hpp"
+#include "conformance/process.hpp"
+#include "conformance/protocol.hpp"
+#include "conformance/schedule.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace tenon::conform {
+
+namespace {
+
+// Runs first, whatever was selected: where it fails, no other case can say anything.
+constexpr const char* entry_case = "abi: the entry returns a complete descriptor";
+
+// A filter that is a case's whole name means that case alone.
+bool selected_by(const std::string& filter, std::string_view name) {
+  if (find_case(filter) != nullptr) return filter == name;
+  if (filter.find_first_of("*?[") != std::string::npos) return glob(filter, name);
+  return name.find(filter) != std::string_view::npos;
+}
+
+// As a POSIX shell reads it back.
+std::string quoted(const std::string& text) {
+  static constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char out[16];
+  return std::string(out, std::strftime(out, sizeof out, "%Y-%m-%d", &parts));
+}
+
+// The vendor's file: as asked for, or beside tenon-NAME.so as NAME.capabilities.toml or, when it names it, capabilities.toml.
+Result<Capabilities> find_capabilities(const Options& options) {
+  if (!options.capabilities.empty()) return read_capabilities(options.capabilities);
+  const std::filesystem::path library(options.plugin);
+  const std::string stem = library.stem(), name = stem.starts_with("tenon-") ? stem.substr(6) : stem;
+  std::error_code ignored;
+  const auto own = library.parent_path() / (name + ".capabilities.toml");
+  if (std::filesystem::exists(own, ignored)) return read_capabilities(own);
+  const auto shared = library.parent_path() / "capabilities.toml";
+  if (!std::filesystem::exists(shared, ignored)) return Capabilities{};
+  Capabilities found = TN_TRY(read_capabilities(shared));
+  return found.plugin == name ? found : Capabilities{};
+}
+
+// One run in progress.
+class Run {
+ public:
+  Run(const Options& options, const Watch& watch) : watch_(watch) { report_.options = options; }
+  Status prepare();
+  Status enter();
+  Status rest();
+  Report finish() &&;
+
+ private:
+  void take(CaseResult result, bool journaled);
+  Status check_declared() const;
+  Events events();
+
+  const Watch& watch_;
+  Report report_{};
+  std::vector<const Case*> wanted_{};
+  std::set<std::pair<std::string, uint32_t>> done_{};
+  std::optional<Journal> journal_{};
+  std::string today_ = today();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+Status Run::prepare() {
+  const Options& options = report_.options;
+  report_.digest = TN_TRY(file_digest(options.plugin));
+  report_.declared = TN_TRY(find_capabilities(options));
+  wanted_ = select(options);
+  if (wanted_.empty()) return Status(TN_INVALID, "no case is selected: see `tenon conform --list`");
+  journal_.emplace(options, report_.digest);
+  if (!options.resume) {
+    journal_->clear();
+    return {};
+  }
+  for (CaseResult& earlier : journal_->read()) {
+    const bool wanted =
+        std::any_of(wanted_.begin(), wanted_.end(), [&](const Case* c) { return earlier.name == c->name; });
+    if (!wanted || earlier.round >= options.repeat || earlier.name == entry_case) continue;
+    if (done_.contains({earlier.name, earlier.round})) continue;
+    ++report_.resumed;
+    take(std::move(earlier), false);
+  }
+  return {};
+}
+
+void Run::take(CaseResult result, bool journaled) {
+  decide(result, report_.declared, today_);
+  done_.insert({result.name, result.round});
+  if (journaled) journal_->append(result);
+  const bool extra = result.name == entry_case &&
+                     std::find(wanted_.begin(), wanted_.end(), find_case(entry_case)) == wanted_.end();
+  if (extra && result.verdict == Verdict::passed)
+    return;  // it was not asked for, and there is nothing to say
+  if (watch_.finished) watch_.finished(result);
+  report_.results.push_back(std::move(result));
+}
+
+Events Run::events() {
+  return {.began = watch_.began,
+          .done = [this](CaseResult result) { take(std::move(result), true); },
+          .described =
+              [this](Description found) {
+                report_.plugin = std::move(found);
+                if (watch_.started) watch_.started(report_, wanted_.size() * report_.options.repeat);
+              }};
+}
+
+Status Run::enter() {
+  const Case* const entry = find_case(entry_case);
+  if (entry == nullptr) return {};
+  TN_TRY(run_batches(report_.options, {{.round = 0, .cases = {entry}}}, true, events()));
+  if (report_.plugin) return check_declared();
+  report_.trouble = "the plugin could not be entered";
+  for (const CaseResult& result : report_.results) {
+    if (result.name == entry_case && !result.finding.failures.empty())
+      report_.trouble = result.finding.failures.front();
+  }
+  if (watch_.started) watch_.started(report_, wanted_.size() * report_.options.repeat);
+  return {};
+}
+
+// A vendor's file for another plugin would excuse what it should not.
+Status Run::check_declared() const {
+  const Capabilities& declared = report_.declared;
+  if (declared.file.empty() || declared.plugin == report_.plugin->name) return {};
+  return Status(TN_INVALID, words(declared.file, " declares for plugin '", declared.plugin,
+                                  "', this one is '", report_.plugin->name, "': correct its [plugin] name"));
+}
+
+Status Run::rest() {
+  const bool pointless = !report_.plugin;
+  std::deque<Batch> queue;
+  for (uint32_t round = 0; round < report_.options.repeat; ++round) {
+    std::vector<const Case*> open;
+    for (const Case* wanted : wanted_) {
+      if (done_.contains({wanted->name, round})) continue;
+      if (!pointless) {
+        open.push_back(wanted);
+        continue;
+      }
+      CaseResult result;
+      result.name = wanted->name;
+      result.level = wanted->level;
+      result.round = round;
+      result.finding.reason = report_.trouble;
+      report_.results.push_back(std::move(result));
+    }
+    for (Batch& batch : batches(open, round)) queue.push_back(std::move(batch));
+  }
+  return run_batches(report_.options, std::move(queue), false, events());
+}
+
+Report Run::finish() && {
+  std::stable_sort(report_.results.begin(), report_.results.end(),
+                   [](const CaseResult& a, const CaseResult& b) {
+                     return std::tie(a.round, a.level, a.name) < std::tie(b.round, b.level, b.name);
+                   });
+  report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return std::move(report_);
+}
+
+}  // namespace
+
+size_t Report::count(Verdict verdict) const noexcept {
+  return static_cast<size_t>(std::count_if(results.begin(), results.end(),
+                                           [&](const CaseResult& r) { return r.verdict == verdict; }));
+}
+
+size_t Report::executed() const noexcept {
+  return static_cast<size_t>(std::count_if(results.begin(), results.end(), [](const CaseResult& r) {
+    return r.verdict != Verdict::skipped && r.verdict != Verdict::not_run;
+  }));
+}
+
+bool Report::passed() const noexcept {
+  return executed() > 0 && std::none_of(results.begin(), results.end(), [&](const CaseResult& r) {
+           return counts_as_failure(r.verdict, options.verify);
+         });
+}
+
+std::vector<const Case*> select(const Options& options) {
+  std::vector<const Case*> out;
+  for (const Case& known : all_cases()) {
+    if (options.level >= 0 && known.level > options.level) continue;
+    const bool wanted = options.filters.empty() ||
+                        std::any_of(options.filters.begin(), options.filters.end(),
+                                    [&](const std::string& f) { return selected_by(f, known.name); });
+    if (wanted) out.push_back(&known);
+  }
+  return out;
+}
+
+Result<Report> run(const Options& options, const Watch& watch) {
+  Run going(options, watch);
+  TN_TRY(going.prepare());
+  TN_TRY(going.enter());
+  TN_TRY(going.rest());
+  return std::move(going).finish();
+}
+
+std::string reproduce_line(const Report& report, const CaseResult& result) {
+  const Options& o = report.options;
+  std::string out =
+      words("tenon conform ", quoted(o.plugin), " --filter '", result.name, "' --seed ", o.seed);
+  if (o.quick) out += " --quick";
+  if (o.device != 0) out += words(" --device ", o.device);
+  if (result.round != 0) out += words(" --repeat ", result.round + 1);
+  if (!o.capabilities.empty()) out += words(" --capabilities ", quoted(o.capabilities));
+  for (const auto& [key, value] : o.options) out += words(" --option ", quoted(key + "=" + value));
+  return out;
+}
+
+Result<Description> describe_apart(const Options& options) {
+  Request request;
+  request.settings.plugin = options.plugin;
+  request.settings.options = options.options;
+  request.describe = true;
+  Process process = TN_TRY(Process::start(options.worker, encode(request)));
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.deadline_s);
+  while (std::chrono::steady_clock::now() < limit) {
+    while (auto text = process.receive()) {
+      const Message message = TN_TRY(decode_message(*text));
+      if (message.kind == Message::Kind::description) return message.description;
+      if (!message.finding.failures.empty()) return Status(TN_INTERNAL, message.finding.failures.front());
+    }
+    if (const auto end = process.ended(); end && process.connection() < 0) {
+      return Status(TN_INTERNAL, end->exited ? words("the process ended with exit(", end->status, ")")
+                                             : words("the process died of ", signal_name(end->signal)));
+    }
+    wait_for_any({process.connection()}, 10);
+  }
+  return Status(TN_TIMEOUT, words("the plugin did not answer within ", options.deadline_s, " s"));
+}
+
+}  // namespace tenon::conform

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// runner.hpp: one conformance run: which cases, in which processes, with which verdicts.
+//
+// Invariant: the runner never opens the plugin in its own process; every selected case ends with a verdict whatever the
+// plugin does, and a run that executed no case fails.
+#pragma once
+
+#include "conformance/capabilities.hpp"
+#include "conformance/case.hpp"
+#include "conformance/describe.hpp"
+#include "conformance/verdict.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tenon::conform {
+
+struct Options {
+  std::string plugin{};        // the library's file
+  std::string capabilities{};  // empty: the file beside the library, if there is one
+  std::vector<std::string>
+      worker{};    // the command that becomes `serve(3)`: {"/proc/self/exe", "conform", "--worker"}
+  int level = -1;  // levels 0 … level; negative: all there are
+  std::vector<std::string> filters{};  // globs or parts of names; empty: all
+  bool quick = false, verify = false, resume = false;
+  uint64_t seed = 1;
+  uint32_t repeat = 1, jobs = 1, device = 0;
+  double deadline_s = 30;                        // of one case
+  std::map<std::string, std::string> options{};  // for the plugin: "threads" → "2"
+};
+
+struct Report {
+  Options options{};
+  std::string digest{};  // SHA-256 of the library
+  std::optional<Description> plugin{};
+  std::string trouble{};  // why the plugin could not be described
+  Capabilities declared{};
+  std::vector<CaseResult> results{};
+  size_t resumed = 0;  // results taken from an earlier run
+  double seconds = 0;
+
+  size_t count(Verdict verdict) const noexcept;
+  // Cases whose body ran, whatever came of it.
+  size_t executed() const noexcept;
+  bool passed() const noexcept;
+};
+
+// What happens while it runs. Each may be empty. Called on the runner's thread.
+struct Watch {
+  std::function<void(const Report& so_far, size_t total)> started{};
+  std::function<void(const std::string& name)> began{};
+  std::function<void(const CaseResult& result)> finished{};
+};
+
+// The cases that `options` select, in order. [any-thread; does not block; cannot fail]
+std::vector<const Case*> select(const Options& options);
+// Runs. TN_NOT_FOUND (no such file), TN_INVALID (a wrong capabilities file, a filter that selects nothing).
+// [one thread; blocks; may fail]
+Result<Report> run(const Options& options, const Watch& watch = {});
+// The command that repeats one case of `report`. [any-thread; does not block; cannot fail]
+std::string reproduce_line(const Report& report, const CaseResult& result);
+// Describes a plugin in a process of its own; opens its devices. The plugin's error, or how the process ended.
+// [one thread; blocks; may fail]
+Result<Description> describe_apart(const Options& options);
+
+}  // namespace tenon::conform
