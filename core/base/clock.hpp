@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// clock.hpp: the one clock of the host: CLOCK_MONOTONIC in nanoseconds, comparable with tn.profile/1's host side.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace tenon::base {
+
+// [any-thread; does not block; cannot fail]
+inline uint64_t now_ns() noexcept {
+  const auto time = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
+// A moment to be done by. Safe with timeouts so long that adding them to now would wrap.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::nanoseconds from_now) noexcept {
+    const uint64_t now = now_ns(), wait = from_now.count() < 0 ? 0 : static_cast<uint64_t>(from_now.count());
+    at_ = wait > UINT64_MAX - now ? UINT64_MAX : now + wait;
+  }
+  bool passed() const noexcept { return now_ns() >= at_; }
+  std::chrono::nanoseconds left() const noexcept {
+    const uint64_t now = now_ns();
+    return std::chrono::nanoseconds(now >= at_ ? 0 : static_cast<int64_t>(at_ - now));
+  }
+
+ private:
+  uint64_t at_;
+};
+
+}  // namespace tenon::base

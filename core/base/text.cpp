@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// text.cpp: see text.hpp.
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <numeric>
+
+namespace tenon::base {
+namespace {
+
+// Edits (insert, delete, replace, swap of neighbours) that make `a` into `b`; names are short, so O(n·m) is nothing.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replace = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({replace, last[j] + 1, row[j - 1] + 1});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+bool is_control(char c) noexcept { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+bool is_continuation(char c) noexcept { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
+
+}  // namespace
+
+std::string nearest(std::string_view word, std::span<const std::string_view> names) {
+  if (word.size() > 64) return {};
+  size_t best = std::max<size_t>(1, word.size() / 3) + 1;
+  std::string_view found;
+  for (const std::string_view name : names) {
+    const size_t distance = edit_distance(word, name);
+    if (distance < best && distance < name.size()) {
+      best = distance;
+      found = name;
+    }
+  }
+  return std::string(found);
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string_view> names) {
+  const std::string name = nearest(word, names);
+  if (name.empty()) return {};
+  std::string out = " (did you mean '";
+  return out.append(name).append("'?)");
+}
+
+std::string printable(std::string_view text, size_t limit) {
+  std::string line;
+  line.reserve(text.size());
+  for (const char raw : trim(text)) {
+    const char c = is_control(raw) ? ' ' : raw;
+    if (c != ' ' || (!line.empty() && line.back() != ' ')) line.push_back(c);
+  }
+  if (line.size() <= limit) return line;
+  size_t end = limit;
+  while (end > 0 && is_continuation(line[end])) --end;
+  return line.substr(0, end) + "…";
+}
+
+std::string quoted(std::string_view text, size_t limit) {
+  std::string out = "'";
+  out += printable(text, limit);
+  return out += '\'';
+}
+
+std::string json_quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      std::array<char, 8> code{};
+      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
+      out += code.data();
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string join(std::span<const std::string> parts, std::string_view separator) {
+  std::string out;
+  for (size_t i = 0; i < parts.size(); ++i) out.append(i == 0 ? "" : separator).append(parts[i]);
+  return out;
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator)) {
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  parts.emplace_back(text);
+  return parts;
+}
+
+std::string_view trim(std::string_view text) noexcept {
+  constexpr std::string_view blanks = " \t\r\n\v\f";
+  const size_t begin = text.find_first_not_of(blanks);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+std::string hex(std::span<const uint8_t> bytes) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out;
+  out.reserve(bytes.size() * 2);
+  for (const uint8_t byte : bytes) out += {digits[byte >> 4], digits[byte & 15]};
+  return out;
+}
+
+std::string counted(uint64_t count, std::string_view noun) {
+  return std::to_string(count) + " " + std::string(noun) + (count == 1 ? "" : "s");
+}
+
+}  // namespace tenon::base

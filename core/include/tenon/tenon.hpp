@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// tenon.hpp: the whole C++ API in one include.
+#pragma once
+
+#include <tenon/buffer.hpp>
+#include <tenon/device.hpp>
+#include <tenon/fragment.hpp>
+#include <tenon/kernel.hpp>
+#include <tenon/result.hpp>
+#include <tenon/runtime.hpp>
+#include <tenon/stream.hpp>
+#include <tenon/types.hpp>
+#include <tenon/version.hpp>

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// deadline.hpp: until when a call may block.
+//
+// Invariant: a deadline is a moment, so several blocking steps of one call share one timeout.
+#pragma once
+
+#include <tenon/stream.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tenon::runtime {
+
+class Deadline {
+ public:
+  static Deadline now() noexcept { return Deadline(0); }
+  static Deadline never() noexcept { return Deadline(TN_TIMEOUT_NEVER); }
+  static Deadline after(Timeout timeout) noexcept {
+    if (timeout.count() <= 0) return now();
+    if (timeout == forever) return never();
+    const uint64_t start = clock_ns(), length = static_cast<uint64_t>(timeout.count());
+    return Deadline(length >= TN_TIMEOUT_NEVER - start ? TN_TIMEOUT_NEVER : start + length);
+  }
+
+  bool blocks() const noexcept { return at_ != 0; }
+  bool passed() const noexcept { return at_ != TN_TIMEOUT_NEVER && (at_ == 0 || clock_ns() >= at_); }
+  // As the ABI wants it.
+  uint64_t left_ns() const noexcept {
+    if (at_ == 0 || at_ == TN_TIMEOUT_NEVER) return at_;
+    const uint64_t time = clock_ns();
+    return at_ > time ? at_ - time : 0;
+  }
+
+ private:
+  explicit Deadline(uint64_t at) noexcept : at_(at) {}
+  static uint64_t clock_ns() noexcept {
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                 std::chrono::nanoseconds(1));
+  }
+  uint64_t at_;  // steady clock, ns; 0: now
+};
+
+}  // namespace tenon::runtime

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// host.cpp: see host.hpp.
+#include "runtime/host.hpp"
+
+#include <tenon/plugin.h>
+#include <tenon/version.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace tenon::runtime {
+namespace {
+
+Host& host_of(void* context) noexcept { return *static_cast<Host*>(context); }
+
+// "cpu", "huge-pages" → "TENON_CPU_HUGE_PAGES".
+std::string variable_of(std::string_view group, std::string_view key) {
+  std::string name = "TENON_" + std::string(group) + "_" + std::string(key);
+  for (char& letter : name) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+    const bool plain = (letter >= 'A' && letter <= 'Z') || (letter >= '0' && letter <= '9');
+    if (!plain) letter = '_';
+  }
+  return name;
+}
+
+base::Environment environment_for(const RuntimeOptions& options) {
+  return options.use_environment ? base::Environment::of_process() : base::Environment(false, {});
+}
+
+}  // namespace
+
+Host::Host(const RuntimeOptions& options)
+    : sink_(options.log),
+      log_([this](LogLevel level, std::string_view component,
+                  std::string_view text) { pass_on(level, component, text); },
+           options.log_level),
+      options_(options.options.begin(), options.options.end()),
+      environment_(environment_for(options)) {
+  table_ = tn_host{.header = {.size = sizeof(tn_host), .major = TN_ABI_MAJOR, .minor = TN_ABI_MINOR},
+                   .min_major = TN_ABI_MAJOR,
+                   .min_minor = 0,
+                   .reserved = 0,
+                   .context = this,
+                   .name = "libtenon " TENON_VERSION,
+                   .log = write,
+                   .log_level = level,
+                   .allocate = allocate,
+                   .release = release,
+                   .option = look_up,
+                   .trace = nullptr,
+                   .parallel_for = nullptr};
+}
+
+Host& Host::make(const RuntimeOptions& options) {
+  static std::mutex mutex;
+  static std::vector<Host*>& hosts =
+      *new std::vector<Host*>;  // reachable for ever, as plugins may hold the table
+  const std::lock_guard lock(mutex);
+  return *hosts.emplace_back(new Host(options));
+}
+
+void Host::pass_on(LogLevel level, std::string_view component, std::string_view text) {
+  const std::lock_guard lock(sink_mutex_);
+  if (sink_) return sink_(level, component, text);
+  base::log_to_stderr(level, component, text);
+}
+
+void Host::let_go() noexcept {
+  LogSink gone;
+  const std::lock_guard lock(sink_mutex_);
+  std::swap(gone, sink_);
+}
+
+std::optional<std::string> Host::option(std::string_view group, std::string_view key) const {
+  const auto found = options_.find(std::string(group) + "." + std::string(key));
+  if (found != options_.end()) return found->second;
+  return environment_.get(variable_of(group, key));
+}
+
+void Host::write(void* context, int32_t level, const char* component, const char* text) noexcept {
+  const auto clamped = static_cast<LogLevel>(std::clamp(level, TN_LOG_ERROR, TN_LOG_TRACE));
+  host_of(context).log_.write(clamped, component != nullptr ? component : "plugin",
+                              text != nullptr ? text : "");
+}
+
+int32_t Host::level(void* context) noexcept { return static_cast<int32_t>(host_of(context).log_.level()); }
+
+void* Host::allocate(void*, uint64_t bytes, uint64_t alignment) noexcept {
+  const uint64_t unit = std::max<uint64_t>(alignment, alignof(std::max_align_t));
+  if ((unit & (unit - 1)) != 0 || bytes > UINT64_MAX - unit) return nullptr;
+  return std::aligned_alloc(unit, (std::max<uint64_t>(bytes, 1) + unit - 1) / unit * unit);
+}
+
+void Host::release(void*, void* memory, uint64_t, uint64_t) noexcept { std::free(memory); }
+
+const char* Host::look_up(void* context, const char* plugin, const char* key) noexcept {
+  if (plugin == nullptr || key == nullptr) return nullptr;
+  try {
+    Host& host = host_of(context);
+    std::optional<std::string> value = host.option(plugin, key);
+    if (!value) return nullptr;
+    const std::lock_guard lock(host.lent_mutex_);
+    return host.lent_.try_emplace(std::string(plugin) + "." + key, std::move(*value)).first->second.c_str();
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+}  // namespace tenon::runtime

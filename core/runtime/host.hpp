@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// host.hpp: the services this host lends to plugins.
+//
+// Invariant: a plugin may keep the table for the life of the process, so a Host is never destroyed; only the user's log
+// sink is let go when its Runtime ends.
+#pragma once
+
+#include "base/environment.hpp"
+#include "base/log.hpp"
+
+#include <tenon/host.h>
+#include <tenon/runtime.hpp>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace tenon::runtime {
+
+class Host {
+ public:
+  // Made for one Runtime, and kept for ever.
+  static Host& make(const RuntimeOptions& options);
+
+  const tn_host& table() const noexcept { return table_; }
+  base::Logger& log() noexcept { return log_; }
+  // The user's sink is not called any more; later lines go to standard error. [any-thread; may block; cannot fail]
+  void let_go() noexcept;
+  // The value of option "GROUP.KEY", or of the environment's TENON_GROUP_KEY. [any-thread; does not block; cannot fail]
+  std::optional<std::string> option(std::string_view group, std::string_view key) const;
+  const base::Environment& environment() const noexcept { return environment_; }
+
+  // As plugins see them.
+  static void write(void* context, int32_t level, const char* component, const char* text) noexcept;
+  static int32_t level(void* context) noexcept;
+  static void* allocate(void* context, uint64_t bytes, uint64_t alignment) noexcept;
+  static void release(void* context, void* memory, uint64_t bytes, uint64_t alignment) noexcept;
+  static const char* look_up(void* context, const char* plugin, const char* key) noexcept;
+
+ private:
+  explicit Host(const RuntimeOptions& options);
+  void pass_on(LogLevel level, std::string_view component, std::string_view text);
+
+  tn_host table_{};
+  std::recursive_mutex sink_mutex_;
+  LogSink sink_;
+  base::Logger log_;
+  std::map<std::string, std::string, std::less<>> options_;
+  base::Environment environment_;
+  std::mutex lent_mutex_;
+  std::map<std::string, std::string, std::less<>> lent_;  // values whose text a plugin may keep
+};
+
+}  // namespace tenon::runtime

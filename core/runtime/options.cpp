@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// options.cpp: see options.hpp.
+#include "runtime/options.hpp"
+
+#include "base/text.hpp"
+#include "layers/layer.hpp"
+
+#include <array>
+#include <charconv>
+
+namespace tenon::runtime {
+namespace {
+
+constexpr std::array<std::string_view, 1> pool_keys{"reserve_fraction"};
+
+Status check_key(const std::string& key) {
+  const size_t dot = key.find('.');
+  if (dot == 0 || dot == std::string::npos || dot + 1 == key.size())
+    return Status(TN_INVALID,
+                  "option " + base::quoted(key) + " has no group: write 'PLUGIN.KEY', as in 'cpu.threads'");
+  if (key.substr(0, dot) != "pool") return {};
+  const std::string_view name = std::string_view(key).substr(dot + 1);
+  for (const std::string_view known : pool_keys)
+    if (name == known) return {};
+  return Status(TN_INVALID, "the pool has no option " + base::quoted(name) +
+                                base::did_you_mean(name, pool_keys) + ": there is reserve_fraction");
+}
+
+Result<double> read_fraction(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, problem] = std::from_chars(text.data(), end, value);
+  if (problem == std::errc() && stop == end && value > 0 && value <= 1) return value;
+  return Status(TN_INVALID, "option 'pool.reserve_fraction' is " + base::quoted(text) +
+                                ": give a number above 0 and at most 1, as in '0.9'");
+}
+
+}  // namespace
+
+Result<OwnOptions> read_options(const RuntimeOptions& options, const Host& host) {
+  for (const auto& [key, value] : options.options) TN_TRY(check_key(key));
+  OwnOptions own;
+  if (const auto text = host.option("pool", "reserve_fraction"))
+    own.reserve_fraction = TN_TRY(read_fraction(*text));
+  own.layers = options.layers;
+  if (const auto text = host.environment().get("TENON_LAYERS"))
+    for (std::string& spec : layers::split_specs(*text)) own.layers.push_back(std::move(spec));
+  return own;
+}
+
+}  // namespace tenon::runtime

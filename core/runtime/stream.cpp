@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// stream.cpp: what streams and points do off the hot path.
+//
+// Invariant: every verdict goes through judge(), so a point is reached only when what it depends on is sound.
+#include "runtime/device_state.hpp"
+#include "runtime/timeline.hpp"
+
+namespace tenon {
+namespace {
+
+std::string not_yet(const runtime::Timeline& line, uint64_t value) {
+  return "stream '" + line.name + "' has not reached " + std::to_string(value) +
+         " in time (it is known to have reached " +
+         std::to_string(line.reached.load(std::memory_order_relaxed)) +
+         "): wait longer, or look for what holds it up";
+}
+
+Status sync_value(runtime::Timeline& line, uint64_t value, const runtime::Deadline& deadline) {
+  Status why;
+  for (;;) {
+    switch (runtime::judge(line, value, deadline, why)) {
+      case runtime::Fate::reached:
+        return {};
+      case runtime::Fate::lost:
+        return runtime::told(line);
+      case runtime::Fate::refused:
+        return why;
+      case runtime::Fate::pending:
+        break;
+    }
+    if (deadline.passed()) return Status(TN_TIMEOUT, not_yet(line, value));
+  }
+}
+
+}  // namespace
+
+Result<bool> Point::reached() const {
+  if (!stream_) return true;
+  runtime::Timeline& line = runtime::timeline_of(*stream_);
+  Status why;
+  switch (runtime::judge(line, value_, runtime::Deadline::now(), why)) {
+    case runtime::Fate::reached:
+      return true;
+    case runtime::Fate::lost:
+      return runtime::told(line);
+    case runtime::Fate::refused:
+      return why;
+    default:
+      return false;
+  }
+}
+
+Status Point::sync(Timeout timeout) const {
+  if (!stream_ || value_ <= stream_->reached.load(std::memory_order_acquire)) return {};
+  return sync_value(runtime::timeline_of(*stream_), value_, runtime::Deadline::after(timeout));
+}
+
+Result<uint64_t> Point::timestamp() const {
+  if (!stream_)
+    return Status(TN_INVALID, "a point of no stream has no timestamp: take it from Stream::record");
+  uint64_t ns = 0;
+  tn_error error = no_error();
+  const int32_t code = stream_->api->timestamp(stream_->handle, value_, &ns, &error);
+  if (code != TN_OK) return detail::stream_failure(*stream_, code, error);
+  return ns;
+}
+
+Status Stream::sync(Timeout timeout) {
+  const uint64_t value = TN_TRY(record_value());
+  return sync_value(runtime::timeline_of(*this), value, runtime::Deadline::after(timeout));
+}
+
+Status Stream::fill(const tn_span& destination, uint64_t pattern, uint32_t pattern_bytes) {
+  if (!state_->healthy()) return detail::stream_poison(*state_);
+  if (destination.bytes == 0) return {};
+  state_->touch();
+  tn_error error = no_error();
+  const int32_t code = state_->api->fill(state_->handle, &destination, pattern, pattern_bytes, &error);
+  return code == TN_OK ? Status() : detail::stream_failure(*state_, code, error);
+}
+
+std::string_view Stream::name() const noexcept { return runtime::timeline_of(*this).name; }
+
+}  // namespace tenon
