@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// driver.hpp: the native side of this plugin: what it asks of the operating system, in one place.
+//
+// Topology, memory figures, pages, clocks, futexes and thread placement.
+// Invariant: nothing outside driver.cpp makes a system call of its own, and nothing here keeps state but `Fence`.
+#pragma once
+
+#include <tenon/result.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenon::cpu::driver {
+
+// One NUMA node that has processors this process may use.
+struct Node {
+  int number = 0;
+  std::vector<int> processors;  // of the process's affinity only
+  uint64_t memory_bytes = 0;
+};
+
+// The nodes, in order of number; never empty, because a machine that tells nothing counts as one node.
+// [any-thread; may block; cannot fail]
+std::vector<Node> nodes();
+// "Intel(R) Xeon(R) …", or the architecture's name. [any-thread; may block; cannot fail]
+std::string cpu_model();
+// True when the processor multiplies bf16 with AVX-512 (`avx512_core` in oneDNN's words). [any-thread; cannot fail]
+bool has_avx512() noexcept;
+// Processors this process may run on, at least 1. [any-thread; does not block; cannot fail]
+unsigned affinity_count() noexcept;
+// Keeps the calling thread on `processors`; best effort. [any-thread; does not block; cannot fail]
+void keep_on(const std::vector<int>& processors) noexcept;
+// Names the calling thread for debuggers; cut to 15 bytes. [any-thread; does not block; cannot fail]
+void name_thread(const char* name) noexcept;
+
+// What the machine and the control group leave to this process.
+struct MemoryFigures {
+  uint64_t total = 0;      // physical, or the control group's limit when that is less
+  uint64_t available = 0;  // could be used now without swapping
+};
+// [any-thread; may block; cannot fail]
+MemoryFigures memory_figures();
+
+// Anonymous pages at an address that `alignment` divides, with huge-page advice, preferably on `node`. nullptr when there
+// are none. [any-thread; may block; may fail]
+void* map_pages(size_t bytes, size_t alignment, int node) noexcept;
+void unmap_pages(void* pages, size_t bytes) noexcept;
+
+// CLOCK_MONOTONIC in ns. [any-thread; does not block; cannot fail]
+uint64_t now_ns() noexcept;
+inline constexpr uint64_t never = UINT64_MAX;
+
+// Sleeps while `word` is `expected`, until woken or `deadline` (now_ns time, or never). May return early.
+// [any-thread; blocks; cannot fail]
+void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, uint64_t deadline) noexcept;
+void wake_all(std::atomic<uint32_t>& word) noexcept;
+
+// Lets another thread of this processor run, if one is ready. [any-thread; does not block; cannot fail]
+void yield() noexcept;
+// One turn of a spin loop. [any-thread; does not block; cannot fail]
+inline void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#endif
+}
+
+// The two halves of "I wrote A, then look at B" against "I wrote B, then look at A". The frequent side pays nothing when
+// the kernel lends a membarrier to the rare side; otherwise both pay a full fence.
+class Fence {
+ public:
+  // Asks the kernel once. [any-thread; does not block; cannot fail]
+  static void prepare() noexcept;
+  // The frequent side, between its store and its load. [any-thread; does not block; cannot fail]
+  static void light() noexcept {
+    if (asymmetric_.load(std::memory_order_relaxed)) [[likely]] {
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
+  }
+  // The rare side. [any-thread; may block; cannot fail]
+  static void heavy() noexcept;
+
+ private:
+  static inline std::atomic<bool> asymmetric_{false};
+};
+
+}  // namespace tenon::cpu::driver

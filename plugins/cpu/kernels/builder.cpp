@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// builder.cpp: places of tensors, and steps that only move elements.
+//
+// Invariant: workspace pieces are 64-byte aligned and never shared between two tensors of one run.
+#include "builder.hpp"
+
+#include "tiles.hpp"
+
+namespace tenon::cpu {
+namespace {
+
+constexpr uint64_t piece_alignment = 64;
+
+// The fragment's tensors, dense unless a binding decides how they lie.
+std::vector<tn_tensor> own_tensors(const tn_fragment& fragment) {
+  std::vector<tn_tensor> tensors(fragment.tensors, fragment.tensors + fragment.tensor_count);
+  std::vector<bool> bound(tensors.size());
+  for (uint32_t i = 0; i < fragment.input_count; ++i) bound[fragment.inputs[i]] = true;
+  for (uint32_t i = 0; i < fragment.output_count; ++i) bound[fragment.outputs[i]] = true;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const bool constant = (tensors[i].flags & TN_TENSOR_CONSTANT) != 0;
+    if (!bound[i] || constant) tensors[i].strides = nullptr;
+  }
+  return tensors;
+}
+
+tn_fragment with_tensors(const tn_fragment& fragment, const std::vector<tn_tensor>& tensors) {
+  tn_fragment out = fragment;
+  out.tensors = tensors.data();
+  return out;
+}
+
+}  // namespace
+
+Builder::Builder(const tn_fragment& fragment)
+    : tensors_(own_tensors(fragment)),
+      raw_(with_tensors(fragment, tensors_)),
+      fragment_(raw_),
+      places_(fragment.tensor_count) {
+  for (uint32_t i = 0; i < fragment.tensor_count; ++i) {
+    const tn_tensor& tensor = fragment.tensors[i];
+    if ((tensor.flags & TN_TENSOR_CONSTANT) == 0) continue;
+    const uint64_t bytes = std::max<uint64_t>(tensor.constant_bytes, 1);
+    auto& copy = constants_.emplace_back(std::make_unique<std::byte[]>(bytes));
+    if (tensor.constant_bytes > 0) std::memcpy(copy.get(), tensor.constant, tensor.constant_bytes);
+    places_[i] = Place::of_constant(copy.get());
+  }
+  for (uint32_t i = 0; i < fragment.input_count; ++i) places_[fragment.inputs[i]] = Place::at_binding(i);
+}
+
+Place Builder::scratch(uint64_t bytes) {
+  const Place place = Place::in_workspace(workspace_);
+  workspace_ += (bytes + piece_alignment - 1) / piece_alignment * piece_alignment;
+  return place;
+}
+
+Place Builder::output_place(uint32_t tensor) {
+  const auto outputs = fragment_.outputs();
+  for (uint32_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i] == tensor) return places_[tensor] = Place::at_binding(raw_.input_count + i);
+  }
+  return places_[tensor] = scratch(fragment_.tensor(tensor).extent_bytes());
+}
+
+Status Builder::copy_the_rest() {
+  for (uint32_t i = 0; i < raw_.output_count; ++i) {
+    const Place own = Place::at_binding(raw_.input_count + i);
+    const uint32_t tensor = raw_.outputs[i];
+    if (places_[tensor] == own) continue;
+    const View view(fragment_.tensor(tensor));
+    add(TN_TRY(copy_step(places_[tensor], view, own, view)));
+  }
+  return {};
+}
+
+std::vector<Group> groups_of(const FragmentView& fragment) {
+  std::vector<Group> groups;
+  for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
+    const Role role = role_of(fragment.nodes()[i].op);
+    if (role == Role::elementwise && !groups.empty() && groups.back().role == role) {
+      ++groups.back().end;
+    } else {
+      groups.push_back({i, i + 1, role});
+    }
+  }
+  return groups;
+}
+
+Status build_movement(Builder& builder, const tn_node& node) {
+  const FragmentView& fragment = builder.fragment();
+  const TensorView from = fragment.tensor(node.inputs[0]), to = fragment.tensor(node.outputs[0]);
+  View order(from);
+  if (node.op == TN_OP_transpose) {
+    std::array<uint32_t, TN_MAX_RANK> dims{};
+    const auto given = *author::attribute_i64s(node, "order");
+    for (size_t i = 0; i < given.size(); ++i) dims[i] = static_cast<uint32_t>(given[i]);
+    order = View::permuted(from, {dims.data(), given.size()});
+  }
+  const Place source = builder.place(node.inputs[0]);
+  builder.add(TN_TRY(copy_step(source, order, builder.output_place(node.outputs[0]), View(to))));
+  return {};
+}
+
+}  // namespace tenon::cpu

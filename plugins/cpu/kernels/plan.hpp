@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan.hpp: from a fragment to a program: groups of elementwise nodes in one pass each, every other node on its own.
+//
+// Invariant: `judge` and `make_program` cut a fragment the same way, so what is promised is what is built.
+#pragma once
+
+#include "../kernel.hpp"
+
+#include <tenon/kernel.h>
+
+namespace tenon::cpu {
+
+// Answers `supports`. TN_INVALID for a malformed fragment. [any-thread; does not block; may fail]
+Status judge(const tn_fragment& fragment, tn_support& out);
+
+// Compiles for a device of `threads`. TN_UNSUPPORTED with the reason, also when a run would need more than
+// `workspace_limit` bytes. [any-thread; may block; may fail]
+Result<std::unique_ptr<const Program>> make_program(const tn_fragment& fragment, uint64_t workspace_limit,
+                                                    unsigned threads);
+
+}  // namespace tenon::cpu

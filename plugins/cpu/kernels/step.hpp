@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// step.hpp: one pass of a compiled program, and where its operands are.
+//
+// Invariant: a step is immutable and owns no memory that a run writes; a run's memory is its bindings and its workspace.
+#pragma once
+
+#include "../engine/command.hpp"
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace tenon::cpu {
+
+// Where a tensor's bytes are, known at compile time up to the launch's addresses.
+struct Place {
+  enum class Kind : uint32_t { none, binding, workspace, constant };
+  Kind kind = Kind::none;
+  uint32_t binding = 0;
+  uint64_t offset = 0;                  // in the workspace
+  const std::byte* constant = nullptr;  // owned by the program
+
+  static Place at_binding(uint32_t index) { return {.kind = Kind::binding, .binding = index}; }
+  static Place in_workspace(uint64_t offset) { return {.kind = Kind::workspace, .offset = offset}; }
+  static Place of_constant(const std::byte* bytes) { return {.kind = Kind::constant, .constant = bytes}; }
+  bool operator==(const Place&) const = default;
+};
+
+// What one run has.
+struct Run {
+  std::byte* const* bindings;
+  std::byte* workspace;
+  const Team& team;
+
+  // A constant is never written: whoever places an output makes sure of it.
+  std::byte* at(const Place& place) const noexcept {
+    switch (place.kind) {
+      case Place::Kind::binding:
+        return bindings[place.binding];
+      case Place::Kind::workspace:
+        return workspace + place.offset;
+      case Place::Kind::constant:
+        return const_cast<std::byte*>(place.constant);
+      case Place::Kind::none:
+        break;
+    }
+    return nullptr;
+  }
+};
+
+class Step {
+ public:
+  virtual ~Step() = default;
+  // [worker thread; blocks; may fail]
+  virtual Status run(const Run& run) const = 0;
+  // "tiles", "onednn:…": part of tn_kernel_info.engine.
+  virtual std::string engine() const = 0;
+};
+
+// The least work that is worth another thread: elements of an elementwise pass.
+inline constexpr uint64_t parallel_grain = 32 << 10;
+
+}  // namespace tenon::cpu

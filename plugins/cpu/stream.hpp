@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// stream.hpp: a stream of the CPU: a queue, the worker that serves it, and the timeline both move along.
+//
+// The timeline's value is the count of commands enqueued, so recording an ordinary value enqueues nothing.
+// Invariant: a call allocates nothing on its way to the queue; when 1,024 commands are pending it waits for room.
+#pragma once
+
+#include "engine/promises.hpp"
+#include "engine/roster.hpp"
+
+#include <tenon/stream.h>
+
+#include <span>
+
+namespace tenon::cpu {
+
+class Device;
+
+class Stream {
+ public:
+  Stream(Device& device, const tn_stream_options& options);
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream();
+
+  Status copy(const tn_span& dst, const tn_span& src);
+  Status copy_strided(const tn_span& dst, const tn_span& src, const tn_copy_shape& shape);
+  Status fill(const tn_span& dst, uint64_t pattern, uint32_t pattern_bytes);
+  Status launch(const Runnable& program, std::span<const tn_span> bindings, const tn_span& workspace);
+  Result<uint64_t> record(uint32_t flags);
+  Status wait(Stream& other, uint64_t value);
+  Result<uint64_t> completed();
+  Status sync(uint64_t value, uint64_t timeout_ns);
+  Result<uint64_t> timestamp(uint64_t value);
+  Status host_call(void (*call)(void*), void* argument);
+  Result<uint64_t> promise();
+  Status signal(uint64_t value, int32_t code);
+  Status finish(uint32_t mode);
+
+ private:
+  // What stands in the way of more work: a failure, or a promise.
+  bool blocked() const noexcept { return timeline_.failed() || promises_ != nullptr; }
+  Status refusal();
+  // The next slot, after waiting for one to become free.
+  Command& slot() noexcept {
+    if (queue_.enqueued() - seen_ >= Queue::capacity) [[unlikely]]
+      make_room();
+    return queue_.next_slot();
+  }
+  void make_room() noexcept;
+  std::byte* arena(uint64_t bytes) noexcept;
+  bool reach(uint64_t value, uint64_t timeout_ns) noexcept;
+  Status settle(uint64_t value) { return sync(value, TN_TIMEOUT_NEVER); }
+  uint64_t newest() const noexcept { return promises_ != nullptr ? promises_->newest() : queue_.enqueued(); }
+
+  Roster& roster_;
+  std::shared_ptr<Worker> worker_;
+  Queue& queue_;        // of worker_
+  Timeline& timeline_;  // of worker_
+  std::unique_ptr<Promises> promises_;
+  uint64_t seen_ = 0;  // progress when last looked at; saves a look at the worker's cache line
+};
+
+}  // namespace tenon::cpu
