@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// conform.cpp: `tenon conform`: runs the conformance kit and shows what it says.
+#include "command.hpp"
+#include "places.hpp"
+#include "text.hpp"
+
+#include "conformance/case.hpp"
+#include "conformance/report.hpp"
+
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+namespace tenon::tool {
+
+namespace {
+
+struct Asked {
+  conform::Options options{};
+  std::string wanted{}, json{}, junit{};
+  std::vector<std::string> folders{};
+  std::vector<std::string> assignments{};  // "threads=2"
+  bool list = false;
+};
+
+// The line that is rewritten on a terminal: "[12/63] copy: zero bytes …".
+class Progress {
+ public:
+  explicit Progress(bool terminal) : terminal_(terminal) {}
+  void total(size_t count) { total_ = count; }
+  void show(const std::string& name) const {
+    if (!terminal_) return;
+    std::string line = "[" + std::to_string(done_ + 1) + "/" + std::to_string(total_) + "] " + name;
+    if (line.size() > 100) line.resize(100);
+    std::cout << "\r\033[K" << line << std::flush;
+  }
+  void clear() const {
+    if (terminal_) std::cout << "\r\033[K";
+  }
+  void count() { ++done_; }
+
+ private:
+  bool terminal_;
+  size_t total_ = 0, done_ = 0;
+};
+
+int list_cases(const conform::Options& options) {
+  const auto chosen = conform::select(options);
+  for (const conform::Case* known : chosen)
+    std::cout << "level " << known->level << "  " << known->name << "\n";
+  return chosen.empty() ? usage_error("no case matches") : exit_good;
+}
+
+Status write_file(const std::string& file, const std::string& text) {
+  if (file.empty()) return {};
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  return out ? Status() : Status(TN_INVALID, "'" + file + "' cannot be written");
+}
+
+Status read_assignments(Asked& asked) {
+  for (const std::string& text : asked.assignments) {
+    const size_t sign = text.find('=');
+    if (sign == std::string::npos || sign == 0) {
+      return Status(TN_INVALID, "--option takes KEY=VALUE, not '" + text + "'");
+    }
+    asked.options.options[text.substr(0, sign)] = text.substr(sign + 1);
+  }
+  return {};
+}
+
+conform::Watch watch(Progress& progress, const conform::Report& report, bool terminal,
+                     const conform::Style& style) {
+  return {.started =
+              [&progress, style](const conform::Report& so_far, size_t total) {
+                progress.clear();
+                progress.total(total);
+                conform::print_header(std::cout, so_far, total, style);
+              },
+          .began = [&progress](const std::string& name) { progress.show(name); },
+          .finished =
+              [&progress, &report, terminal, style](const conform::CaseResult& result) {
+                progress.clear();
+                progress.count();
+                const bool told = conform::noteworthy(result);
+                if (!terminal || told) conform::print_line(std::cout, result, style);
+                if (told) conform::print_trouble(std::cout, report, result, style);
+                std::cout << std::flush;
+              }};
+}
+
+Result<conform::Report> judge(const Asked& asked) {
+  const bool terminal = is_terminal(1);
+  const conform::Style style{.colours = wants_colours(1)};
+  Progress progress(terminal);
+  conform::Report frame;  // what reproduce lines are made from
+  frame.options = asked.options;
+  auto report = conform::run(asked.options, watch(progress, frame, terminal, style));
+  progress.clear();
+  if (report.ok()) {
+    if (!report->trouble.empty()) {
+      std::cout << "The plugin could not be entered, so no other case was run: " << report->trouble << "\n";
+    }
+    conform::print_summary(std::cout, *report, style);
+    std::cout << std::flush;
+  }
+  return report;
+}
+
+Status conform_plugin(Asked& asked, bool& passed) {
+  TN_TRY(read_assignments(asked));
+  asked.options.plugin = TN_TRY(plugin_file(asked.wanted, plugin_folders(asked.folders)));
+  asked.options.worker = {executable(), "conform", "--worker"};
+  const conform::Report report = TN_TRY(judge(asked));
+  TN_TRY(write_file(asked.json, conform::report_json(report)));
+  TN_TRY(write_file(asked.junit, conform::report_junit(report)));
+  passed = report.passed();
+  return {};
+}
+
+int run_conform(Asked& asked) {
+  if (asked.list) return list_cases(asked.options);
+  if (asked.wanted.empty())
+    return usage_error("conform needs a plugin: a file or a name. See `tenon conform --help`.");
+  bool passed = false;
+  const Status said = conform_plugin(asked, passed);
+  if (!said.ok()) return usage_error(std::string(said.message()));
+  return passed ? exit_good : exit_bad;
+}
+
+}  // namespace
+
+Command add_conform(CLI::App& tool) {
+  CLI::App* app = tool.add_subcommand("conform", "Holds a plugin against the contract, case by case");
+  const auto asked = std::make_shared<Asked>();
+  conform::Options& o = asked->options;
+  app->add_option("PLUGIN", asked->wanted, "A library file, or the name of an installed plugin");
+  app->add_flag("--list", asked->list, "Name the cases that would run, and run none");
+  app->add_option("--level", o.level,
+                  "Run levels 0 … N: 0 memory and streams, 1 ops, 2 fused fragments, 3 collectives, "
+                  "4 whole graphs and capture")
+      ->type_name("N")
+      ->check(CLI::Range(0, 4));
+  app->add_option("--filter", o.filters, "Run cases whose name matches a glob, or contains a text")
+      ->type_name("GLOB")
+      ->allow_extra_args(false);
+  app->add_flag("--quick", o.quick, "Small sizes and counts: under a minute");
+  app->add_option("--seed", o.seed, "Where the random numbers start (1)")->type_name("S");
+  app->add_option("--repeat", o.repeat, "Run everything N times with numbers of their own")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1000000u));
+  app->add_option("--jobs", o.jobs, "Processes at once (1)")->type_name("N")->check(CLI::Range(1u, 256u));
+  app->add_flag("--resume", o.resume, "Go on where a run of the same library and seed was stopped");
+  app->add_flag("--verify", o.verify, "Unexplained gaps and unexpected passes fail too");
+  app->add_option("--device", o.device, "Ordinal of the device to test (0)")->type_name("N");
+  app->add_option("--deadline", o.deadline_s, "Seconds that one case may take (30)")
+      ->type_name("S")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--capabilities", o.capabilities, "The vendor's declarations (beside the library)")
+      ->type_name("FILE");
+  app->add_option("--option", asked->assignments, "An option for the plugin, KEY=VALUE")
+      ->type_name("K=V")
+      ->allow_extra_args(false);
+  app->add_option("--plugin-path", asked->folders, "Folders to search for NAME first")
+      ->type_name("DIR")
+      ->allow_extra_args(false);
+  app->add_option("--junit", asked->junit, "Write a JUnit report")->type_name("FILE");
+  app->add_option("--json", asked->json, "Write a JSON report")->type_name("FILE");
+  return {app, [asked] { return run_conform(*asked); }};
+}
+
+}  // namespace tenon::tool

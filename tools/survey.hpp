@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// survey.hpp: what `tenon doctor` found, before it is told to a person or a program.
+//
+// Invariant: a survey never fails: what cannot be found out is told with its reason.
+#pragma once
+
+#include "machine.hpp"
+
+#include <tenon/runtime.hpp>
+
+#include <string>
+#include <vector>
+
+namespace tenon::tool {
+
+struct SurveyedDevice {
+  std::string name{};  // "cpu:0"
+  tn_device_info info{};
+  std::string trouble{};  // why it could not be opened; the rest is empty then
+  tn_device_limits limits{};
+  tn_memory_info memory{};
+  std::vector<std::string> emulated{};
+};
+
+struct SurveyedPlugin {
+  Candidate candidate{};
+  std::vector<SurveyedDevice> devices{};
+  std::string trouble{};  // why its devices could not be counted
+};
+
+struct Survey {
+  std::string version{}, abi{};
+  std::vector<Runtime::Folder> folders{};
+  std::vector<SurveyedPlugin> plugins{};
+  Machine machine{};
+  std::vector<std::pair<std::string, std::string>> environment{};
+  std::vector<std::string> layers{};  // active ones
+  std::vector<std::string> notes{};   // what else went wrong, and what the host logged
+
+  size_t usable() const noexcept;
+};
+
+// Looks at everything, with `search_path` before the other folders. [one thread; may block; cannot fail]
+Survey survey(const std::vector<std::string>& search_path);
+std::string survey_text(const Survey& found, bool colours);
+std::string survey_json(const Survey& found);
+
+}  // namespace tenon::tool
