@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The harness judged by rows whose verdict is known. Invariant: every way to a false "met" has a case here."""
+import json
+import pathlib
+import tempfile
+import unittest
+
+import bench
+
+RUNS = 20
+
+
+def row(**changes):
+    base = {"name": "r", "peer": "p", "unit": "ns", "ours": [2.0] * RUNS, "theirs": [4.0] * RUNS,
+            "why_no_peer": None, "limit": None, "judge": "median"}
+    return base | changes
+
+
+def target(**changes):
+    return {"row": "r", "kind": "max", "value": 5, "unit": "ns", "source": "test"} | changes
+
+
+class Figures(unittest.TestCase):
+    def test_ratio_above_one_means_ours_is_faster(self):
+        self.assertEqual(bench.report_row(row(), [])["ratio"], 2.0)
+
+    def test_ratio_of_rates_is_turned_round(self):
+        self.assertEqual(bench.report_row(row(unit="GB/s"), [])["ratio"], 0.5)
+
+    def test_ratio_is_the_median_of_pairs_not_a_ratio_of_medians(self):
+        done = bench.report_row(row(ours=[1, 10, 100], theirs=[2, 10, 50]), [])
+        self.assertEqual(done["ratio"], 1.0)
+
+    def test_spread_is_the_quartile_range_of_the_pairs(self):
+        done = bench.report_row(row(ours=[1, 1, 1, 1, 1], theirs=[1, 2, 3, 4, 5]), [])
+        self.assertEqual(done["spread"], 2.0)
+
+    def test_limit_fraction_of_times_and_rates(self):
+        self.assertEqual(bench.report_row(row(limit=1.0), [])["limit_fraction"], 0.5)
+        self.assertEqual(bench.report_row(row(unit="GF/s", limit=8.0), [])["limit_fraction"], 0.25)
+
+    def test_keys_are_exactly_the_ten(self):
+        self.assertEqual(list(bench.report_row(row(), [])), [
+            "name", "peer", "ours", "theirs", "unit", "ratio", "spread", "limit_fraction", "target", "met"])
+
+
+class Verdicts(unittest.TestCase):
+    def met(self, raw, *targets):
+        return bench.report_row(raw, list(targets))["met"]
+
+    def test_absolute_time_uses_the_fastest_run(self):
+        self.assertTrue(self.met(row(ours=[9.0] * RUNS + [4.0], theirs=None, peer=None), target()))
+        self.assertFalse(self.met(row(ours=[9.0] * RUNS, theirs=None, peer=None), target()))
+
+    def test_absolute_time_needs_twenty_runs(self):
+        with self.assertRaisesRegex(bench.BenchError, "at least 20"):
+            self.met(row(ours=[1.0] * 19, theirs=None, peer=None), target())
+
+    def test_added_cost_is_the_difference_of_the_fastest(self):
+        self.assertTrue(self.met(row(ours=[9.0] * RUNS), target(kind="max_added")))
+        self.assertFalse(self.met(row(ours=[9.1] * RUNS), target(kind="max_added")))
+
+    def test_missing_peer_is_never_met(self):
+        lost = row(theirs=None, why_no_peer="libmimalloc.so.2 is not installed")
+        for kind in ("min_ratio", "max_added"):
+            self.assertIsNone(self.met(lost, target(kind=kind, value=0)))
+        self.assertIn("libmimalloc.so.2 is not installed", bench.report_row(lost, [])["peer"])
+
+    def test_missing_peer_must_say_why(self):
+        with self.assertRaisesRegex(bench.BenchError, "why_no_peer"):
+            bench.report_row(row(theirs=None), [])
+
+    def test_missing_limit_is_never_met(self):
+        self.assertIsNone(self.met(row(), target(kind="min_limit_fraction", value=0)))
+
+    def test_a_miss_wins_over_a_gap(self):
+        self.assertFalse(self.met(row(), target(kind="min_ratio", value=3),
+                                  target(kind="min_limit_fraction", value=0)))
+
+    def test_a_row_without_target_has_no_verdict(self):
+        self.assertIsNone(self.met(row()))
+
+    def test_targets_choose_rows_by_name_and_peer(self):
+        self.assertIsNone(self.met(row(), target(peer="q"), target(row="other")))
+        self.assertTrue(self.met(row(), target(row="r*", peer="p*")))
+
+    def test_a_target_nobody_measured_shows_as_a_gap(self):
+        rows = bench.report("s", [row()], [target(row="absent")], "m")["rows"]
+        self.assertIsNone(rows[1]["met"])
+        self.assertIn("missing", rows[1]["peer"])
+
+    def test_units_must_agree(self):
+        with self.assertRaisesRegex(bench.BenchError, "its target in us"):
+            self.met(row(), target(unit="us"))
+
+
+class Contract(unittest.TestCase):
+    def test_runs_must_be_paired(self):
+        with self.assertRaisesRegex(bench.BenchError, "interleaved"):
+            bench.report_row(row(theirs=[1.0]), [])
+
+    def test_targets_file_is_well_formed_and_has_every_suite(self):
+        path = pathlib.Path(__file__).with_name("targets.toml")
+        for suite in ("call", "fusion", "comm", "overlap"):
+            self.assertTrue(bench.load_targets(path, suite), suite)
+
+    def test_bad_target_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "t.toml")
+            path.write_text('s = [{ row = "r", kind = "fast", value = 1, source = "x" }]', encoding="utf-8")
+            with self.assertRaises(bench.BenchError):
+                bench.load_targets(path, "s")
+
+
+class Program(unittest.TestCase):
+    def run_suite(self, script, targets="s = []"):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            program = folder / "bench_s"
+            program.write_text("#!/bin/sh\n" + script, encoding="utf-8")
+            program.chmod(0o755)
+            (folder / "t.toml").write_text(targets, encoding="utf-8")
+            out = folder / "deep" / "out.json"
+            status = bench.main(["s", "--bin", str(folder), "--json", str(out), "--targets",
+                                 str(folder / "t.toml")])
+            return status, json.loads(out.read_text(encoding="utf-8")) if out.exists() else None
+
+    def test_a_whole_run(self):
+        status, result = self.run_suite(f"echo '{json.dumps(row())}'",
+                                        's = [{ row = "r", kind = "min_ratio", value = 1.5, source = "x" }]')
+        self.assertEqual(status, 0)
+        self.assertEqual(list(result), ["suite", "machine", "rows"])
+        self.assertTrue(result["rows"][0]["met"])
+
+    def test_a_missed_target_is_a_failure(self):
+        status, result = self.run_suite(f"echo '{json.dumps(row())}'",
+                                        's = [{ row = "r", kind = "min_ratio", value = 3, source = "x" }]')
+        self.assertEqual((status, result["rows"][0]["met"]), (1, False))
+
+    def test_a_crash_noise_or_silence_gives_no_report(self):
+        for script in ("exit 3", "echo hello", "true"):
+            self.assertEqual(self.run_suite(script), (2, None))
+
+
+if __name__ == "__main__":
+    unittest.main()

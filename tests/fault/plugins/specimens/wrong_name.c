@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wrong_name.c: is not who its manifest says. */
+#include "minimal.h"
+
+TN_EXPORT const tn_plugin* tn_plugin_entry(const tn_host* host, tn_error* error) {
+  (void)host, (void)error;
+  return minimal_called("somebody_else");
+}

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The `tenon` command from outside: every subcommand, its output, its exit code.
+Invariant: 0 means done, 1 that the thing asked about is bad, 2 that the question is wrong; errors go to standard error.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+TOOL = os.environ["TENON_TEST_TOOL"]
+RIGHT = os.environ["TENON_TEST_RIGHT_PLUGIN"]
+CRASHING = os.environ["TENON_TEST_CRASHING_PLUGIN"]
+
+
+def tenon(*words, cwd=None, **environment):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k not in ("NO_COLOR",)}
+    return subprocess.run([TOOL, *map(str, words)], cwd=cwd, env=kept | environment, text=True, capture_output=True,
+                          timeout=200)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def expect(self, done, code, *parts, where="stdout"):
+        text = getattr(done, where)
+        self.assertEqual(done.returncode, code, f"{done.args}\n{done.stdout}\n{done.stderr}")
+        for part in parts:
+            self.assertIn(part, text)
+
+
+class Words(Case):
+    def test_version_names_library_and_abi(self):
+        self.expect(tenon("--version"), 0, "tenon 0.", "plugin ABI 1.0")
+
+    def test_every_subcommand_has_help(self):
+        for name in ("doctor", "info", "conform", "new-plugin", "replay"):
+            self.expect(tenon(name, "--help"), 0, "Usage: tenon", name)
+            self.expect(tenon("help", name), 0, name)
+        self.expect(tenon(), 0, "doctor", "conform")
+        self.expect(tenon("help"), 0, "doctor")
+
+    def test_an_unknown_word_ends_with_2_and_the_nearest_known_one(self):
+        self.expect(tenon("docter"), 2, "'docter'", "did you mean 'doctor'", where="stderr")
+        self.expect(tenon("doctor", "--jsn"), 2, "'--jsn'", "did you mean '--json'", where="stderr")
+        self.expect(tenon("--versoin"), 2, "did you mean '--version'", where="stderr")
+        self.expect(tenon("help", "confrom"), 2, "did you mean 'conform'", where="stderr")
+        self.expect(tenon("doctor", "now"), 2, "unexpected word 'now'", where="stderr")
+        self.expect(tenon("conform", "--level", "many", RIGHT), 2, "--level", where="stderr")
+
+
+class Doctor(Case):
+    def test_text_and_json_tell_the_same(self):
+        text, told = tenon("doctor"), tenon("doctor", "--json")
+        self.expect(text, 0, "Search path", "Plugins", "Devices", "Machine", "Environment", "Layers", "usable")
+        found = json.loads(told.stdout)
+        for plugin in found["plugins"]:
+            self.assertIn(plugin["name"] if plugin["state"] == "loaded" else "skipped", text.stdout)
+        self.assertEqual(found["usable"] + found["skipped"], len(found["plugins"]))
+        self.assertIn(f"{found['usable']} plugin", text.stdout)
+
+    def test_no_colours_in_a_pipe(self):
+        self.assertNotIn("\033", tenon("doctor").stdout)
+
+    def test_a_bad_library_is_one_line_and_exit_0(self):
+        (self.folder / "tenon-bad.so").write_text("no library at all")
+        done = tenon("doctor", "--plugin-path", self.folder)
+        self.expect(done, 0, "tenon-bad.so", "skipped: ")
+        self.assertEqual(1, sum("tenon-bad.so" in line for line in done.stdout.splitlines()))
+
+    def test_a_folder_that_is_not_there_is_remarked(self):
+        self.expect(tenon("doctor", "--plugin-path", self.folder / "none"), 0, "none", "does not exist")
+
+    def test_layers_that_do_not_exist_are_told(self):
+        self.expect(tenon("doctor", TENON_LAYERS="vaildate"), 0, "vaildate", "validate")
+
+    def test_the_environment_that_matters_is_shown(self):
+        self.expect(tenon("doctor", NCCL_DEBUG="INFO"), 0, "NCCL_DEBUG", "INFO")
+
+
+class Info(Case):
+    def test_a_file_in_depth(self):
+        self.expect(tenon("info", RIGHT), 0, "honest", "Tenon tests", "stream.promise", "native", "absent", "sha256")
+        found = json.loads(tenon("info", RIGHT, "--json").stdout)
+        self.assertEqual(found["name"], "honest")
+        self.assertEqual(found["devices"][0]["limits"]["priorities"], 2)
+
+    def test_without_a_plugin_it_tells_the_library(self):
+        self.expect(tenon("info"), 0, "version", "plugin ABI", "plugin folders")
+
+    def test_a_name_that_is_not_there(self):
+        self.expect(tenon("info", "no_such"), 2, "no plugin 'no_such'", where="stderr")
+        self.expect(tenon("info", "/no/such.so"), 2, "/no/such.so", where="stderr")
+
+    def test_a_file_that_is_no_plugin(self):
+        (self.folder / "tenon-bad.so").write_text("no library at all")
+        self.expect(tenon("info", self.folder / "tenon-bad.so"), 1, "dlopen", where="stderr")
+
+
+class NewPlugin(Case):
+    def test_a_scaffold_has_its_name_and_vendor_everywhere(self):
+        self.expect(tenon("new-plugin", "acme2", "--vendor", "Acme Ltd", cwd=self.folder), 0, "cmake -S acme2",
+                    "cmake --build", "tenon conform")
+        texts = [path.read_text() for path in (self.folder / "acme2").rglob("*") if path.is_file()]
+        self.assertGreater(len(texts), 4)
+        self.assertFalse([text for text in texts if "@NAME@" in text or "@VENDOR@" in text])
+        self.assertTrue(any("Acme Ltd" in text for text in texts))
+
+    def test_nothing_is_overwritten(self):
+        (self.folder / "acme").mkdir()
+        self.expect(tenon("new-plugin", "acme", cwd=self.folder), 2, "'acme' exists", where="stderr")
+        self.assertEqual(list((self.folder / "acme").iterdir()), [])
+
+    def test_another_folder(self):
+        self.expect(tenon("new-plugin", "acme", "--dir", "deep/er", cwd=self.folder), 0)
+        self.assertTrue((self.folder / "deep" / "er" / "CMakeLists.txt").exists())
+
+    def test_a_name_that_cannot_be_one(self):
+        for name in ("Acme", "2fast", "a-b", "", "x" * 20, "../up"):
+            self.expect(tenon("new-plugin", name, cwd=self.folder), 2, where="stderr")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+
+class Conform(Case):
+    FILTER = ("--filter", "copy: zero bytes are legal everywhere", "--filter", "abi: *")
+
+    def test_list_names_cases_and_runs_none(self):
+        self.expect(tenon("conform", "--list", "--filter", "fill: *"), 0, "level 0  fill: zero bytes are legal")
+        self.expect(tenon("conform", "--list", "--filter", "nothing like it"), 2, where="stderr")
+
+    def test_reports(self):
+        done = tenon("conform", RIGHT, "--quick", *self.FILTER, "--json", self.folder / "r.json", "--junit",
+                     self.folder / "r.xml")
+        self.expect(done, 0, "The plugin conforms.", "seed 1")
+        found = json.loads((self.folder / "r.json").read_text())
+        self.assertTrue(found["passed"])
+        suite = xml.etree.ElementTree.parse(self.folder / "r.xml").getroot().find("testsuite")
+        self.assertEqual(int(suite.get("tests")), len(found["cases"]))
+        self.assertEqual(suite.get("failures"), "0")
+
+    def test_a_crash_is_one_failed_case_and_the_run_goes_on(self):
+        done = tenon("conform", CRASHING, "--quick", "--filter", "fill: *")
+        self.expect(done, 1, "SEGV", "the last call was stream.fill", "does not conform", "again: tenon conform",
+                    "passed           fill: a span that leaves its memory is TN_INVALID")
+
+    def run_json(self, *words):
+        tenon("conform", RIGHT, "--quick", "--filter", "order: random*", *words, "--json", self.folder / "r.json")
+        return json.loads((self.folder / "r.json").read_text())["cases"]
+
+    def test_a_seed_repeats_and_another_differs(self):
+        drawn = [[case["finding"]["drawn"] for case in self.run_json("--seed", seed)] for seed in ("5", "5", "6")]
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertNotEqual(drawn[0], drawn[2])
+
+    def test_rounds_draw_their_own_numbers(self):
+        cases = [case for case in self.run_json("--repeat", "3") if case["name"].startswith("order: random graphs behind")]
+        self.assertEqual(len(cases), 3)
+        self.assertEqual(len({case["finding"]["drawn"] for case in cases}), 3)
+
+    def test_several_jobs_give_the_same_verdicts(self):
+        one = tenon("conform", RIGHT, "--quick", "--jobs", "4", "--filter", "fill: *", "--filter", "copy: *")
+        self.expect(one, 0, "The plugin conforms.")
+
+    def test_resume_goes_on_where_it_stopped(self):
+        cache = {"XDG_CACHE_HOME": str(self.folder)}
+        self.expect(tenon("conform", RIGHT, "--quick", "--filter", "fill: *", **cache), 0)
+        done = tenon("conform", RIGHT, "--quick", "--filter", "fill: *", "--filter", "strided: *", "--resume", **cache)
+        self.expect(done, 0, "5 resumed", "The plugin conforms.")
+
+    def test_declarations_count(self):
+        declared = self.folder / "c.toml"
+        words = ("conform", CRASHING, "--quick", "--filter", "fill: zero bytes are legal", "--capabilities", declared)
+        entry = '[plugin]\nname = "honest"\n[[expected_failure]]\nmatch = "fill: zero *"\nreason = "known"\nexpires = {}\n'
+        declared.write_text(entry.format("2999-01-01"))
+        self.expect(tenon(*words), 0, "expected failure", "declared: known")
+        declared.write_text(entry.format("2001-01-01"))
+        self.expect(tenon(*words), 1, "expected failure until 2001-01-01")
+        declared.write_text('[plugin]\nname = "honest"\n[[oops]]\n')
+        self.expect(tenon(*words), 2, "unknown key 'oops'", where="stderr")
+        declared.write_text('[plugin]\nname = "other"\n')
+        self.expect(tenon(*words), 2, "'other'", "'honest'", where="stderr")
+
+    def test_an_unexpected_pass_fails_under_verify(self):
+        declared = self.folder / "c.toml"
+        declared.write_text('[plugin]\nname = "honest"\n[[unsupported]]\nmatch = "fill: zero *"\nreason = "no"\n')
+        words = ("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--capabilities", declared)
+        self.expect(tenon(*words), 0, "unexpected pass")
+        self.expect(tenon(*words, "--verify"), 1, "unexpected pass")
+
+    def test_a_library_that_is_no_plugin_fails_in_one_case_and_the_rest_is_not_run(self):
+        (self.folder / "tenon-bad.so").write_text("no library at all")
+        done = tenon("conform", self.folder / "tenon-bad.so", "--quick", "--filter", "copy: *")
+        self.expect(done, 1, "could not be entered", "dlopen", "not run")
+
+    def test_a_device_that_is_not_there_executes_nothing_and_fails(self):
+        done = tenon("conform", RIGHT, "--quick", "--device", "7", "--filter", "fill: *")
+        self.expect(done, 1, "No case was executed")
+
+    def test_what_does_not_exist_is_a_wrong_question(self):
+        self.expect(tenon("conform", "/no/such.so"), 2, "/no/such.so", where="stderr")
+        self.expect(tenon("conform"), 2, "needs a plugin", where="stderr")
+        self.expect(tenon("conform", RIGHT, "--filter", "nothing like it"), 2, "no case", where="stderr")
+
+
+class Replay(Case):
+    def test_a_file_that_is_no_recording(self):
+        (self.folder / "r").write_text("hello")
+        self.expect(tenon("replay", self.folder / "r", "--on", RIGHT), 2, where="stderr")
+        self.expect(tenon("replay"), 2, "--on PLUGIN", where="stderr")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)

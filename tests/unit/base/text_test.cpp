@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words for messages: suggestions, and text from outside made harmless.
+#include "base/text.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <string>
+
+namespace base = tenon::base;
+
+TEST_CASE("text: the nearest name is a typing mistake away, not a wild guess") {
+  constexpr std::array<std::string_view, 4> names = {"axes", "keepdims", "transpose_a", "pad"};
+  CHECK(base::nearest("axis", names) == "axes");
+  CHECK(base::nearest("keepdim", names) == "keepdims");
+  CHECK(base::nearest("kepedims", names) == "keepdims");
+  CHECK(base::nearest("transpose_b", names) == "transpose_a");
+  CHECK(base::nearest("learning_rate", names) == "");
+  CHECK(base::nearest("", names) == "");
+  CHECK(base::nearest(std::string(10'000, 'x'), names) == "");
+  CHECK(base::did_you_mean("axis", names) == " (did you mean 'axes'?)");
+  CHECK(base::did_you_mean("momentum", names) == "");
+}
+
+TEST_CASE("text: what comes from outside becomes one printable line") {
+  CHECK(base::printable("  a\nb\tc\x1b[31m \r\n") == "a b c [31m");
+  CHECK(base::printable("what():\n    no  such thing") == "what(): no such thing");
+  CHECK(base::printable("\x01\x02x") == "x");
+  CHECK(base::quoted("x\n") == "'x'");
+  CHECK(base::printable("abcdef", 3) == "abc…");
+  CHECK(base::printable("aé", 2) == "a…");  // é takes two bytes, and is not cut in half
+  CHECK(base::printable("") == "");
+}
+
+TEST_CASE("text: JSON strings escape what JSON forbids and nothing else") {
+  CHECK(base::json_quoted("a\"b\\c\n\x01é") == "\"a\\\"b\\\\c\\u000a\\u0001é\"");
+  CHECK(base::json_quoted("") == "\"\"");
+}
+
+TEST_CASE("text: split keeps empty parts, join puts them back") {
+  const auto parts = base::split("a::b:", ':');
+  CHECK(parts == std::vector<std::string>{"a", "", "b", ""});
+  CHECK(base::join(parts, ":") == "a::b:");
+  CHECK(base::split("", ':').size() == 1);
+  CHECK(base::trim(" \t a b \n") == "a b");
+  CHECK(base::trim(" \n ") == "");
+}
+
+TEST_CASE("text: numbers of things read as English") {
+  CHECK(base::counted(1, "byte") == "1 byte");
+  CHECK(base::counted(0, "byte") == "0 bytes");
+  constexpr std::array<uint8_t, 3> bytes = {0x00, 0x9f, 0xff};
+  CHECK(base::hex(bytes) == "009fff");
+}

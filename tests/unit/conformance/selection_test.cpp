@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which cases run, and which share a process.
+#include "conformance/runner.hpp"
+#include "conformance/schedule.hpp"
+
+#include <doctest/doctest.h>
+
+#include <set>
+#include <string>
+
+using namespace tenon::conform;
+
+TEST_CASE("selection: every case has a level, a group and a name of its own") {
+  std::set<std::string> names;
+  for (const Case& known : all_cases()) {
+    CAPTURE(known.name);
+    CHECK(names.insert(known.name).second);
+    CHECK(known.level >= 0);
+    CHECK(known.level <= 4);
+    CHECK((known.run != nullptr));
+    CHECK(std::string(known.name).find(": ") != std::string::npos);
+    CHECK(std::string(known.name).find('\'') == std::string::npos);  // reproduce lines quote names with it
+  }
+  CHECK(names.size() > 60);
+}
+
+TEST_CASE("selection: filters are globs, parts of names, or one whole name") {
+  const auto count = [](std::vector<std::string> filters) {
+    Options options;
+    options.filters = std::move(filters);
+    return select(options).size();
+  };
+  CHECK(count({}) == all_cases().size());
+  CHECK(count({"copy: zero bytes are legal everywhere"}) == 1);
+  CHECK(count({"copy: *"}) > 5);
+  CHECK(count({"zero bytes"}) >= 3);
+  CHECK(count({"copy: *", "fill: *"}) == count({"copy: *"}) + count({"fill: *"}));
+  CHECK(count({"no such case"}) == 0);
+}
+
+TEST_CASE("selection: cases of one group share a process, those that are alone do not") {
+  Options options;
+  options.level = 0;
+  const auto chosen = select(options);
+  size_t total = 0;
+  std::set<std::string> shared;
+  for (const Batch& batch : batches(chosen, 3)) {
+    CHECK(batch.round == 3);
+    REQUIRE_FALSE(batch.cases.empty());
+    total += batch.cases.size();
+    const Case& first = *batch.cases.front();
+    if (first.alone) CHECK(batch.cases.size() == 1);
+    if (!first.alone) CHECK(shared.insert(std::string(first.group())).second);  // one process per group
+    for (const Case* member : batch.cases) CHECK(member->group() == first.group());
+  }
+  CHECK(total == chosen.size());
+}

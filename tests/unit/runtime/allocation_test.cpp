@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hot path allocates nothing: every operator new of this program is counted.
+#include "plugin/tables.hpp"
+#include "runtime/device_state.hpp"
+
+#include <tenon/fragment.hpp>
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+using namespace tenon;
+
+namespace {
+
+std::atomic<uint64_t> allocations{0};
+
+void* counted(size_t bytes, size_t alignment) {
+  ++allocations;
+  const size_t unit = alignment < sizeof(void*) ? sizeof(void*) : alignment;
+  void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit + (bytes == 0 ? unit : 0));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+[[gnu::noinline]] void* operator new[](size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
+  return counted(bytes, static_cast<size_t>(align));
+}
+[[gnu::noinline]] void* operator new[](size_t bytes, std::align_val_t align) {
+  return counted(bytes, static_cast<size_t>(align));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+
+namespace {
+
+// A plugin that only counts, so that whatever is allocated the host allocated. `reached` is what its streams reached.
+std::atomic<uint64_t> enqueued{0}, reached{0};
+std::array<char, 1> handles[4];
+
+template <class T>
+T* handle(int which) {
+  return reinterpret_cast<T*>(&handles[which]);
+}
+
+tn_device_api counting_device() {
+  return {.header = {sizeof(tn_device_api), 1, 0},
+          .count = [](const tn_plugin*, uint32_t* count, tn_error*) { return *count = 1, TN_OK; },
+          .info = [](const tn_plugin*, uint32_t, tn_device_info*, tn_error*) { return TN_OK; },
+          .open = [](const tn_plugin*, uint32_t, const tn_device_options*, tn_device** device,
+                     tn_error*) { return *device = handle<tn_device>(0), TN_OK; },
+          .close = [](tn_device*, tn_error*) { return TN_OK; },
+          .limits = [](tn_device*, tn_device_limits*, tn_error*) { return TN_OK; },
+          .memory_info = [](tn_device*, tn_memory_info*, tn_error*) { return TN_OK; },
+          .alloc = [](tn_device*, uint32_t, uint64_t, uint64_t, tn_memory** memory,
+                      tn_error*) { return *memory = handle<tn_memory>(1), TN_OK; },
+          .free = [](tn_memory*, tn_error*) { return TN_OK; }};
+}
+
+tn_stream_api counting_stream() {
+  return {
+      .header = {sizeof(tn_stream_api), 1, 0},
+      .create = [](tn_device*, const tn_stream_options*, tn_stream** stream,
+                   tn_error*) { return *stream = handle<tn_stream>(2), TN_OK; },
+      .destroy = [](tn_stream*, uint32_t, tn_error*) { return TN_OK; },
+      .copy = [](tn_stream*, const tn_span*, const tn_span*, tn_error*) { return ++enqueued, TN_OK; },
+      .fill = [](tn_stream*, const tn_span*, uint64_t, uint32_t, tn_error*) { return ++enqueued, TN_OK; },
+      .record = [](tn_stream*, uint32_t, uint64_t* value, tn_error*) { return *value = ++enqueued, TN_OK; },
+      .wait = [](tn_stream*, tn_stream*, uint64_t, tn_error*) { return ++enqueued, TN_OK; },
+      .query = [](tn_stream*, uint64_t* completed, tn_error*) { return *completed = reached, TN_OK; },
+      .sync = [](tn_stream*, uint64_t value, uint64_t,
+                 tn_error*) { return value <= reached ? TN_OK : TN_TIMEOUT; }};
+}
+
+tn_kernel_api counting_kernel() {
+  return {
+      .header = {sizeof(tn_kernel_api), 1, 0},
+      .supports = [](tn_device*, const tn_fragment*, tn_support*, tn_error*) { return TN_OK; },
+      .compile = [](tn_device*, const tn_fragment*, const tn_compile_options*, tn_kernel** kernel,
+                    tn_error*) { return *kernel = handle<tn_kernel>(3), TN_OK; },
+      .info = [](tn_kernel*, tn_kernel_info* info, tn_error*) { return info->workspace_bytes = 4096, TN_OK; },
+      .launch = [](tn_kernel*, tn_stream*, const tn_span*, uint32_t, const tn_span*,
+                   tn_error*) { return ++enqueued, TN_OK; },
+      .destroy = [](tn_kernel*, tn_error*) { return TN_OK; }};
+}
+
+struct Counting {
+  tn_device_api device_api = counting_device();
+  tn_stream_api stream_api = counting_stream();
+  tn_kernel_api kernel_api = counting_kernel();
+  tn_plugin raw{.header = {sizeof(tn_plugin), 1, 0},
+                .name = "counting",
+                .vendor = "test",
+                .version = "1.0.0",
+                .features = 0,
+                .context = nullptr,
+                .device = &device_api,
+                .stream = &stream_api,
+                .kernel = &kernel_api};
+  std::unique_ptr<plugin::Tables> tables = std::move(*plugin::complete(raw));
+  Device device{*runtime::open_device({.plugin = &tables->descriptor, .name = "counting:0"})};
+  Stream stream = *device.stream(), other = *device.stream();
+};
+
+// What `body` allocates when it runs `count` times, after a warm-up of as many.
+template <class Body>
+uint64_t allocations_of(Body body, int count = 1000) {
+  for (int i = 0; i < count; ++i) body();
+  const uint64_t before = allocations;
+  for (int i = 0; i < count; ++i) body();
+  return allocations - before;
+}
+
+}  // namespace
+
+TEST_CASE("allocations: launch allocates nothing") {
+  Counting counting;
+  FragmentBuilder builder;
+  const auto x = builder.input({f32, {8}});
+  builder.output(builder.node(Op::relu, {x}, {f32, {8}}));
+  const Kernel kernel = *counting.device.compile(*builder.build());
+  const Buffer in = *counting.device.allocate(counting.stream, 32),
+               out = *counting.device.allocate(counting.stream, 32);
+  const std::array<tn_span, 2> bindings{in, out};
+  CHECK(allocations_of([&] { REQUIRE(kernel.launch(counting.stream, bindings).ok()); }) == 0);
+  CHECK(allocations_of([&] { REQUIRE(kernel.run(counting.stream, {in, out}).ok()); }) == 0);
+}
+
+TEST_CASE("allocations: record allocates nothing") {
+  Counting counting;
+  CHECK(allocations_of([&] { REQUIRE(counting.stream.record().ok()); }) == 0);
+  CHECK(allocations_of([&] { REQUIRE(counting.stream.record_value().ok()); }) == 0);
+}
+
+TEST_CASE("allocations: a wait allocates nothing, reached or not") {
+  Counting counting;
+  reached = 0;
+  const Point pending = *counting.other.record();
+  uint64_t lead = 0;
+  const auto wait = [&] {
+    const Point point = *counting.other.record();
+    reached = ++lead > 100 ? point.value() - 50 : 0;  // some way behind, as in a pipeline
+    REQUIRE(counting.stream.wait(point).ok());
+  };
+  CHECK(allocations_of(wait) == 0);
+  reached = UINT64_MAX / 2;
+  CHECK(allocations_of([&] { REQUIRE(counting.stream.wait(pending).ok()); }) == 0);
+}
+
+TEST_CASE("allocations: sync and reached of a reached point allocate nothing") {
+  Counting counting;
+  reached = UINT64_MAX / 2;
+  CHECK(allocations_of([&] { REQUIRE(counting.stream.sync().ok()); }) == 0);
+  CHECK(allocations_of([&] { REQUIRE(*counting.stream.record()->reached()); }) == 0);
+}
+
+TEST_CASE("allocations: the pool's own path allocates nothing on the host") {
+  Counting counting;
+  CHECK(allocations_of([&] { REQUIRE(counting.device.allocate(counting.stream, 1000).ok()); }) == 0);
+}
+
+TEST_CASE("allocations: the counter counts") {
+  CHECK(allocations_of([] { delete new int(1); }) == 1000);
+}

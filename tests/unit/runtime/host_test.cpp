@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// The services lent to plugins, called as a plugin calls them.
+#include "runtime/host.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+using namespace tenon;
+using runtime::Host;
+
+namespace {
+
+struct Line {
+  LogLevel level;
+  std::string component, text;
+};
+
+}  // namespace
+
+TEST_CASE("host: lines reach the sink with level and component, quiet ones do not") {
+  std::vector<Line> lines;
+  Host& host = Host::make({.log_level = LogLevel::info,
+                           .log = [&](LogLevel level, std::string_view component, std::string_view text) {
+                             lines.push_back({level, std::string(component), std::string(text)});
+                           }});
+  const tn_host& table = host.table();
+  CHECK(table.log_level(table.context) == TN_LOG_INFO);
+  table.log(table.context, TN_LOG_WARN, "cpu", "hello");
+  table.log(table.context, TN_LOG_DEBUG, "cpu", "too quiet");
+  table.log(table.context, -5, nullptr, nullptr);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].level == LogLevel::warn);
+  CHECK(lines[0].component == "cpu");
+  CHECK(lines[0].text == "hello");
+  CHECK(lines[1].level == LogLevel::error);
+  host.let_go();
+  table.log(table.context, TN_LOG_ERROR, "host_test", "this line belongs on standard error");
+  CHECK(lines.size() == 2);
+}
+
+TEST_CASE("host: a sink may be used from many threads, one line at a time") {
+  int inside = 0, most = 0, count = 0;
+  Host& host = Host::make({.log = [&](LogLevel, std::string_view, std::string_view) {
+    most = std::max(most, ++inside);
+    ++count;
+    --inside;
+  }});
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int k = 0; k < 200; ++k) Host::write(&host, TN_LOG_ERROR, "t", "line");
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(count == 800);
+  CHECK(most == 1);
+  host.let_go();
+}
+
+TEST_CASE("host: memory is aligned as asked and can be given back") {
+  const tn_host& table = Host::make({}).table();
+  for (const uint64_t alignment : {0, 1, 16, 64, 4096}) {
+    for (const uint64_t bytes : {0, 1, 100, 100'000}) {
+      void* memory = table.allocate(table.context, bytes, alignment);
+      REQUIRE(memory != nullptr);
+      CHECK(reinterpret_cast<uintptr_t>(memory) % (alignment == 0 ? 1 : alignment) == 0);
+      std::memset(memory, 1, bytes);
+      table.release(table.context, memory, bytes, alignment);
+    }
+  }
+  CHECK(table.allocate(table.context, 8, 24) == nullptr);
+  CHECK(table.allocate(table.context, UINT64_MAX, 64) == nullptr);
+}
+
+TEST_CASE("host: an option comes from the options, then from the environment, and its text stays") {
+  setenv("TENON_CPU_HUGE_PAGES", "yes", 1);
+  setenv("TENON_CPU_THREADS", "7", 1);
+  const tn_host& table = Host::make({.options = {{"cpu.threads", "2"}}}).table();
+  const char* threads = table.option(table.context, "cpu", "threads");
+  const char* pages = table.option(table.context, "cpu", "huge-pages");
+  unsetenv("TENON_CPU_HUGE_PAGES");
+  unsetenv("TENON_CPU_THREADS");
+  REQUIRE(threads != nullptr);
+  CHECK(std::string(threads) == "2");
+  REQUIRE(pages != nullptr);
+  CHECK(std::string(pages) == "yes");
+  CHECK(table.option(table.context, "cpu", "threads") == threads);
+  CHECK(table.option(table.context, "cpu", "other") == nullptr);
+  CHECK(table.option(table.context, nullptr, "threads") == nullptr);
+  CHECK(table.option(table.context, "cpu", nullptr) == nullptr);
+}
+
+TEST_CASE("host: without the environment only options count") {
+  setenv("TENON_CPU_THREADS", "7", 1);
+  const tn_host& table = Host::make({.use_environment = false}).table();
+  CHECK(table.option(table.context, "cpu", "threads") == nullptr);
+  unsetenv("TENON_CPU_THREADS");
+}
+
+TEST_CASE("host: the table names this ABI") {
+  const tn_host& table = Host::make({}).table();
+  CHECK(table.header.size == sizeof(tn_host));
+  CHECK(table.header.major == TN_ABI_MAJOR);
+  CHECK(table.header.minor == TN_ABI_MINOR);
+  CHECK(std::string(table.name).substr(0, 9) == "libtenon ");
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs `tenon conform` on one wrong plugin and holds the verdicts against README.md.
+Invariant: the named case fails, every other selected case still gets a verdict, and the failing case's reproduce line
+fails in the same way.
+  check_wrong.py TOOL PLUGIN.so            a wrong plugin; its row is found by the file's name
+  check_wrong.py TOOL PLUGIN.so --control  the honest plugin: everything passes, under --verify
+  check_wrong.py --rows FOLDER             every plugin of the folder has a row, every row a plugin
+"""
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
+NOT_WRONG = {"honest", "right"}
+
+
+def rows():
+    found = {}
+    for line in (HERE / "README.md").read_text().splitlines():
+        match = ROW.match(line)
+        if match:
+            found[match[1]] = match[2]
+    return found
+
+
+def conform(tool, plugin, *options):
+    """The exit code, the report and the output of one run."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        done = subprocess.run([tool, "conform", plugin, "--quick", "--level", "0", "--json", report.name, *options],
+                              capture_output=True, text=True, timeout=500)
+        if done.returncode == 2:
+            sys.exit(f"the tool refused: {done.stderr}")
+        return done.returncode, json.load(open(report.name)), done.stdout
+
+
+def expect(good, story):
+    if not good:
+        sys.exit(story)
+
+
+def check_control(tool, plugin):
+    code, report, output = conform(tool, plugin, "--verify")
+    bad = [c["name"] for c in report["cases"] if c["verdict"] != "passed"]
+    expect(code == 0 and not bad, f"the honest plugin must pass every case, these did not: {bad}\n{output}")
+    print(f"{len(report['cases'])} cases passed")
+
+
+def check_wrong(tool, plugin, case):
+    group = case.split(":")[0]
+    code, report, output = conform(tool, plugin, "--filter", f"{group}: *", "--deadline", "4")
+    verdicts = {c["name"]: c["verdict"] for c in report["cases"]}
+    expect(code == 1, f"exit code {code} instead of 1\n{output}")
+    expect(verdicts.get(case) == "failed", f"'{case}' is {verdicts.get(case)} instead of failed\n{output}")
+    expect("not run" not in verdicts.values(), f"some cases were not run\n{output}")
+    failed = next(c for c in report["cases"] if c["name"] == case)
+    expect(failed["finding"]["failures"], f"'{case}' failed without a word")
+    print(case, "→", failed["finding"]["failures"][0])
+    again = shlex.split(failed["again"])
+    repeated = subprocess.run([tool, *again[1:], "--deadline", "4"], capture_output=True, text=True, timeout=100)
+    expect(repeated.returncode == 1 and case in repeated.stdout, f"'{failed['again']}' does not fail:\n{repeated.stdout}")
+
+
+def check_rows(folder):
+    there = {path.stem for path in pathlib.Path(folder).glob("*.cpp")} - NOT_WRONG
+    expect(there == set(rows()), f"plugins without a row: {there - set(rows())}; rows without one: {set(rows()) - there}")
+    print(len(there), "wrong plugins, each with its row")
+
+
+def main(arguments):
+    if arguments[0] == "--rows":
+        check_rows(arguments[1])
+    elif arguments[2:] == ["--control"]:
+        check_control(arguments[0], arguments[1])
+    else:
+        name = pathlib.Path(arguments[1]).stem.removeprefix("tenon-")
+        expect(name in rows(), f"README.md has no row for '{name}'")
+        check_wrong(arguments[0], arguments[1], rows()[name])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// crashes.cpp: a fill of 8 bytes of pattern writes to address 8.
+#include "wrong.hpp"
+
+WRONG_PLUGIN(tables) {
+  tables.stream.fill = [](tn_stream* s, const tn_span* dst, uint64_t pattern, uint32_t width, tn_error* e) {
+    if (width == 8) *reinterpret_cast<volatile uint64_t*>(uintptr_t{8}) = pattern;
+    return wrong::right().stream.fill(s, dst, pattern, width, e);
+  };
+}

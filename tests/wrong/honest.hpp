@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// honest.hpp: a small plugin that keeps the whole contract of level 0: host memory, one thread per stream, promises,
+// host calls, timestamps. The wrong plugins are this one with a single function exchanged.
+//
+// Invariant: it conforms without one declaration, so whatever a case says about a wrong plugin is about its one mistake.
+#pragma once
+
+#include <tenon/author/plugin.hpp>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+namespace honest {
+
+using tenon::Error;
+using tenon::Result;
+using tenon::Status;
+
+class Memory {
+ public:
+  Memory(void* data, uint64_t bytes) : data_(data), bytes_(bytes) {}
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  ~Memory();
+  uint64_t bytes() const { return bytes_; }
+  Result<uint64_t> address() { return reinterpret_cast<uintptr_t>(data_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_;
+  uint64_t bytes_;
+};
+
+// The part of a stream that others may wait for; it outlives the stream.
+struct Timeline {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t issued = 0, reached = 0;
+  std::set<uint64_t> promised;         // not yet signalled
+  std::map<uint64_t, uint64_t> times;  // of values recorded with TIMED, in ns
+  int32_t failure = TN_OK;
+  bool told = false;
+
+  void reach(uint64_t value, bool timed);
+  bool await(uint64_t value, uint64_t timeout_ns);
+};
+
+class Stream {
+ public:
+  Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream();
+  Status copy(const tn_span& dst, const tn_span& src);
+  Status copy_strided(const tn_span& dst, const tn_span& src, const tn_copy_shape& shape);
+  Status fill(const tn_span& dst, uint64_t pattern, uint32_t pattern_bytes);
+  Result<uint64_t> record(uint32_t flags);
+  Status wait(Stream& other, uint64_t value);
+  Result<uint64_t> completed();
+  Status sync(uint64_t value, uint64_t timeout_ns);
+  Result<uint64_t> timestamp(uint64_t value);
+  Status host_call(void (*call)(void*), void* argument);
+  Result<uint64_t> promise();
+  Status signal(uint64_t value, int32_t code);
+  Status finish(uint32_t mode);
+  // Waits until all that was enqueued is done.
+  void drain();
+
+ private:
+  Status enqueue(std::function<void()> work);
+  Status failure();
+  void run();
+  void stop(bool drop);
+
+  std::shared_ptr<Timeline> timeline_ = std::make_shared<Timeline>();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  bool stopping_ = false;
+  std::atomic<bool> abandoned_{false};
+  std::thread thread_;
+};
+
+class Device {
+ public:
+  void limits(tn_device_limits& out) const;
+  Status memory_info(tn_memory_info& out);
+  Result<std::unique_ptr<Memory>> allocate(uint32_t kind, uint64_t bytes, uint64_t alignment);
+  Result<std::unique_ptr<Stream>> create_stream(const tn_stream_options& options);
+};
+
+struct Plugin {
+  static constexpr tenon::author::Identity identity{
+      .name = "honest",
+      .vendor = "Tenon tests",
+      .version = "0.1.0",
+      .features = TN_FEATURE_ADDRESSABLE | TN_FEATURE_CROSS_DEVICE_WAIT | TN_FEATURE_HOST_MEMORY};
+  using Device = honest::Device;
+  using Memory = honest::Memory;
+  using Stream = honest::Stream;
+  Result<uint32_t> device_count() { return 1; }
+  Status describe(uint32_t ordinal, tn_device_info& out);
+  Result<std::unique_ptr<Device>> open(uint32_t /*ordinal*/, const tn_device_options& /*options*/) {
+    return std::make_unique<Device>();
+  }
+  Status quiesce();
+};
+
+}  // namespace honest

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// wrong.hpp: how a wrong plugin is written: the honest one's tables, with a mistake put in.
+//
+//   #include "wrong.hpp"
+//   WRONG_PLUGIN(tables) { tables.stream.copy = […](…) { … tables().stream.copy(…) … }; }
+//
+// Only the C headers are included, so that thirty wrong plugins build as fast as one.
+// Invariant: everything that is not exchanged is the honest plugin's, handles included.
+#pragma once
+
+#include <tenon/abi.h>
+
+// The honest plugin's entry; compiled once, in honest.cpp.
+const tn_plugin* honest_entry(const tn_host* host, tn_error* error);
+
+namespace wrong {
+
+struct Tables {
+  tn_plugin plugin{};
+  tn_device_api device{};
+  tn_stream_api stream{};
+};
+
+// The honest tables, for what a mistake still does right.
+inline Tables& right() {
+  static Tables tables;
+  return tables;
+}
+
+inline const tn_plugin*& honest_descriptor() {
+  static const tn_plugin* descriptor = nullptr;
+  return descriptor;
+}
+
+// Copies the honest plugin's tables; functions that name the plugin are passed its own descriptor.
+inline Tables copy_of(const tn_plugin& given) {
+  honest_descriptor() = &given;
+  Tables out{.plugin = given, .device = *given.device, .stream = *given.stream};
+  right() = out;
+  out.device.count = [](const tn_plugin*, uint32_t* count, tn_error* e) {
+    return right().device.count(honest_descriptor(), count, e);
+  };
+  out.device.info = [](const tn_plugin*, uint32_t ordinal, tn_device_info* info, tn_error* e) {
+    return right().device.info(honest_descriptor(), ordinal, info, e);
+  };
+  out.device.open = [](const tn_plugin*, uint32_t ordinal, const tn_device_options* o, tn_device** d,
+                       tn_error* e) { return right().device.open(honest_descriptor(), ordinal, o, d, e); };
+  out.plugin.extension = [](const tn_plugin*, const char* id) {
+    return right().plugin.extension(honest_descriptor(), id);
+  };
+  out.plugin.quiesce = [](const tn_plugin*, tn_error* e) {
+    return right().plugin.quiesce(honest_descriptor(), e);
+  };
+  out.plugin.shutdown = [](const tn_plugin*, tn_error* e) {
+    return right().plugin.shutdown(honest_descriptor(), e);
+  };
+  return out;
+}
+
+inline const tn_plugin* enter(const tn_host* host, tn_error* error, void (*spoil)(Tables&)) {
+  const tn_plugin* const given = honest_entry(host, error);
+  if (given == nullptr) return nullptr;
+  static Tables tables = [&] {
+    Tables out = copy_of(*given);
+    spoil(out);
+    return out;
+  }();
+  tables.plugin.device = &tables.device;
+  tables.plugin.stream = &tables.stream;
+  return &tables.plugin;
+}
+
+}  // namespace wrong
+
+#define WRONG_PLUGIN(tables)                                                                    \
+  static void wrong_spoil(::wrong::Tables& tables);                                             \
+  extern "C" TN_EXPORT const tn_plugin* tn_plugin_entry(const tn_host* host, tn_error* error) { \
+    return ::wrong::enter(host, error, &wrong_spoil);                                           \
+  }                                                                                             \
+  static void wrong_spoil([[maybe_unused]] ::wrong::Tables& tables)
