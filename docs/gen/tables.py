@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes Markdown tables of the C headers: codes, features, functions, frozen elements, extensions, dtypes, ops.
+
+Invariant: every cell is taken from a header's own words, so a table is never truer or falser than the header.
+"""
+import re
+
+INCLUDE = "sdk/include/tenon"
+
+
+def cell(text):
+    return re.sub(r"\s+", " ", re.sub(r"\n\s*\* ?", "\n", text)).strip().replace("|", "\\|")
+
+
+def table(head, rows):
+    if not rows:
+        raise LookupError(f"no row was found for the table '{' | '.join(head)}'; has the header changed its form?")
+    return "\n".join(["| " + " | ".join(head) + " |", "|" + "---|" * len(head),
+                      *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def header(root, name):
+    return (root / INCLUDE / name).read_text(encoding="utf-8")
+
+
+def defines(text, pattern):
+    """(name, value, comment) of every matching #define."""
+    return re.findall(rf"^#define ({pattern})\s+(\S+)[ \t]*(?:/\*(.*?)\*/)?", text, re.MULTILINE | re.DOTALL)
+
+
+def codes(root):
+    text = re.search(r"Result codes\.(.*?)TN_CODE_COUNT", header(root, "base.h"), re.DOTALL)[1]
+    rows = [(value, f"[`{name}`](errors.md#{name.lower()})" if name != "TN_OK" else f"`{name}`",
+             cell(comment) or "it worked; `error` is untouched") for name, value, comment in defines(text, r"TN_[A-Z_]+")]
+    return table(("number", "code", "meaning"), rows)
+
+
+def features(root):
+    found = re.findall(r"^#define TN_FEATURE_(\w+) \(1ull << (\d+)\)\s*/\*(.*?)\*/", header(root, "plugin.h"),
+                       re.MULTILINE | re.DOTALL)
+    return table(("bit", "feature", "meaning"), [(bit, f"`{name}`", cell(words)) for name, bit, words in found])
+
+
+FUNCTION = re.compile(r"/\*((?:(?!\*/).)*?)\*/\s*[\w ]+?\*?\s*\(\*(\w+)\)\s*\(", re.DOTALL)
+
+
+def functions(root, name, struct):
+    """One row per function of a table: what it does, what its absence means, its contract."""
+    body = re.search(rf"struct {struct} \{{(.*?)^\}}", header(root, name), re.DOTALL | re.MULTILINE)[1]
+    rows = []
+    for words, function in FUNCTION.findall(body):
+        words = cell(words)
+        contract = re.search(r"\[([^\[\]]*)\]$", words)
+        optional = re.match(r"\(optional([^)]*)\)\s*", words)
+        absent = re.search(r"(?:NULL|NULL \(the default\)|Absent): ([^.]*(?:\.(?! |$)[^.]*)*)\.", words)
+        what = re.split(r"(?<=\.) ", words[optional.end():] if optional else words)[0]
+        missing = cell(absent[1]) if absent else "as its pair" if optional else "required"
+        rows.append((f"`{function}`", what.rstrip("."), missing, contract[1] if contract else ""))
+    return table(("function", "what", "absent", "contract"), rows)
+
+
+def frozen(root):
+    """Every struct whose comment calls it an array element, with its size as layout.h asserts it."""
+    rows, sizes = [], dict(re.findall(r"TN_SIZE\((\w+), (\d+)\)", header(root, "layout.h")))
+    for name in ("base.h", "fragment.h", "kernel.h", "comm.h"):
+        for words, struct in re.findall(r"/\*((?:(?!\*/).)*)\*/\s*typedef struct (\w+) \{", header(root, name), re.DOTALL):
+            if "frozen" in words and "Array" in words:
+                rest = [part for part in cell(words).split(". ") if not part.startswith("Array element")]
+                rows.append((f"`{struct}`", sizes[struct], f"[{name}](../{INCLUDE}/{name})", rest[0].rstrip(".")))
+    return table(("struct", "bytes", "header", "what"), rows)
+
+
+def extensions(root):
+    rows = []
+    for path in sorted((root / INCLUDE / "ext").glob("*.h")):
+        text = path.read_text(encoding="utf-8")
+        identifier = re.search(r'_ID "([^"]+)"', text)[1]
+        words = re.search(r'extension "[^"]+": (.*?)(?:\n \*\n|\*/)', text, re.DOTALL)[1]
+        calls = ", ".join(f"`{name}`" for name in re.findall(r"\(\*(\w+)\)\(", text))
+        rows.append((f"`{identifier}`", f"[{path.name}](../{INCLUDE}/ext/{path.name})", cell(words).rstrip("."), calls))
+    return table(("id", "header", "what", "functions"), rows)
+
+
+def methods(root):
+    """Every method the author framework asks for, from the sentences its static assertions say."""
+    text = re.sub(r'"\s*"', "", header(root, "author/checks.hpp"))
+    found = re.findall(r'"(\w+) (needs|may have)(, with \w+)?: ([^"]+)"', text)
+    order = ("Plugin", "Device", "Memory", "Stream", "Kernel", "Comm")
+    found.sort(key=lambda row: order.index(row[0]))
+    return table(("class", "method", ""), [(kind, f"`{cell(sign)}`", ("required" if need == "needs" else "optional") + more)
+                                           for kind, need, more, sign in found])
+
+
+def dtypes(root):
+    rows = [(number, f"`{name}`", bits, kind.lower() + (", reserved: no op takes it yet" if reserved else ""))
+            for reserved, number, name, bits, kind in re.findall(
+                r"^TN_DTYPE(_RESERVED)?\(\s*(\d+), (\w+),\s*(\d+), (\w+)\)", header(root, "dtypes.def"), re.MULTILINE)]
+    return table(("number", "name", "bits", "class"), rows)
+
+
+OP = re.compile(r'^TN_OP\(\s*(\d+),\s*(\w+),\s*(\d+),\s*(\w+),\s*(\w+),\s*(\w+),\s*(\w+),\s*(\w+),\s*(\w+),\s*(\w+),'
+                r'\s*"([^"]*)",\s*"([^"]*)"\)$')
+
+
+def op_row(match):
+    number, name, version, low, high, outputs, _, dtype, shape, tolerance, attributes, meaning = match.groups()
+    many = {"TN_OP_MANY": "any"}
+    low, high, outputs = (many.get(text, text) for text in (low, high, outputs))
+    inputs = low if low == high else f"{low}…{high}" if high != "any" else f"{low} or more"
+    listed = "<br>".join(f"`{part.strip()}`" for part in attributes.split(";") if part.strip())
+    return (number, f"`{name}`", version, inputs, outputs, dtype, shape, tolerance, listed, cell(meaning))
+
+
+def ops(root):
+    """The whole page body: legend and one table per group of ops.def."""
+    text = header(root, "ops.def")
+    legend = re.search(r"/\* ops\.def: .*?\n \*\n(.*?)\*/", text, re.DOTALL)[1]
+    legend = "\n".join(line.removeprefix(" *").removeprefix(" ").rstrip() for line in legend.splitlines()).strip()
+    out, rows, title, count = [f"```text\n{legend}\n```\n"], [], None, 0
+    head = ("no.", "op", "version", "in", "out", "dtypes", "shape", "tolerance", "attributes", "meaning")
+    for line in text.splitlines() + ["/* end */"]:
+        group = re.match(r"^/\* (.*?)\s*\*/$", line)
+        if group and rows:
+            out.append(f"## {title}\n\n{table(head, rows)}")
+            count, rows = count + len(rows), []
+        if group:
+            title = group[1][0].upper() + group[1][1:].split(":")[0].split(";")[0]
+        elif line.startswith("TN_OP("):
+            row = OP.match(line)
+            if not row:
+                raise LookupError(f"ops.def: cannot read the row '{line}'")
+            rows.append(op_row(row))
+    return f"{count} ops.\n\n" + "\n".join(out)
+
+
+TABLES = {
+    "codes": codes, "features": features, "frozen": frozen, "extensions": extensions, "dtypes": dtypes, "ops": ops,
+    "methods": methods,
+    "functions device": lambda root: functions(root, "device.h", "tn_device_api"),
+    "functions stream": lambda root: functions(root, "stream.h", "tn_stream_api"),
+    "functions kernel": lambda root: functions(root, "kernel.h", "tn_kernel_api"),
+    "functions comm": lambda root: functions(root, "comm.h", "tn_comm_api"),
+    "functions plugin": lambda root: functions(root, "plugin.h", "tn_plugin"),
+    "functions host": lambda root: functions(root, "host.h", "tn_host"),
+}
