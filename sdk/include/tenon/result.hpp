@@ -143,10 +143,15 @@ inline int32_t write_error(const Error& failure, tn_error* out) noexcept {
 }  // namespace tenon
 
 // Yields the value of a Result (nothing for a Status), or returns its failure from the enclosing function.
-#define TN_TRY(expression)                       \
-  __extension__({                                \
-    auto tn_try_result = (expression);           \
-    if (!tn_try_result.ok()) [[unlikely]]        \
-      return std::move(tn_try_result).failure(); \
-    std::move(tn_try_result).take();             \
+// clang-format off
+#define TN_TRY(expression)                                    \
+  __extension__({                                             \
+    _Pragma("GCC diagnostic push")                            \
+    _Pragma("GCC diagnostic ignored \"-Wshadow\"") /* nest */ \
+    auto tn_try_result = (expression);                        \
+    _Pragma("GCC diagnostic pop")                             \
+    if (!tn_try_result.ok()) [[unlikely]]                     \
+      return std::move(tn_try_result).failure();              \
+    std::move(tn_try_result).take();                          \
   })
+// clang-format on
