@@ -47,8 +47,8 @@ std::string error_flaw(int32_t code, const tn_error& error) {
 
 }  // namespace
 
-Context::Context(const Settings& settings, Random random)
-    : settings_(settings), random_(random), host_(&shared_host(settings)) {}
+Context::Context(const Settings& settings, Random random, const Case* wanted)
+    : settings_(settings), random_(random), wanted_(wanted), host_(&shared_host(settings)) {}
 
 Context::~Context() = default;
 

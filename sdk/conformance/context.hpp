@@ -22,6 +22,7 @@
 namespace tenon::conform {
 
 class Device;
+struct Case;
 
 // What a run asks of every case.
 struct Settings {
@@ -48,7 +49,7 @@ struct Finding {
 
 class Context {
  public:
-  Context(const Settings& settings, Random random);
+  Context(const Settings& settings, Random random, const Case* wanted = nullptr);
   ~Context();  // defined where Device is known
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -98,6 +99,8 @@ class Context {
   }
 
   const Settings& settings() const noexcept { return settings_; }
+  // The case that runs; null outside of one.
+  const Case* wanted() const noexcept { return wanted_; }
   bool quick() const noexcept { return settings_.quick; }
   Random& random() noexcept { return random_; }
   Host& host() noexcept { return *host_; }
@@ -120,6 +123,7 @@ class Context {
 
   Settings settings_;
   Random random_;
+  const Case* wanted_;
   Host* host_;  // one per process, never destroyed
   std::unique_ptr<Tables> tables_;
   std::unique_ptr<Device> device_;
