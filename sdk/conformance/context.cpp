@@ -54,6 +54,7 @@ Context::~Context() = default;
 
 void Context::fail(std::string story) {
   const std::lock_guard lock(mutex_);
+  if (aside_ != nullptr) return aside_->push_back(std::move(story));
   if (finding_.failures.size() < max_stories) finding_.failures.push_back(std::move(story));
 }
 

@@ -67,6 +67,14 @@ class Context {
     checks_.fetch_add(1, std::memory_order_relaxed);
     return good ? Status() : Status(TN_INTERNAL, words(parts...));
   }
+  // What `f` fails with, told to the caller instead of counting: for asking again in a simpler way. [case's thread]
+  template <class F>
+  std::vector<std::string> aside(F&& f) {
+    std::vector<std::string> out;
+    const Aside scope(*this, out);
+    std::forward<F>(f)();
+    return out;
+  }
   void fail(std::string story);
   void warn(std::string story);
   // Leaves the case because the machine lacks something. [case's thread]
@@ -117,6 +125,13 @@ class Context {
   Finding finish(Status returned);
 
  private:
+  struct Aside {
+    Aside(Context& context, std::vector<std::string>& list) : t(context) { t.aside_ = &list; }
+    ~Aside() { t.aside_ = nullptr; }
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+    Context& t;
+  };
   static tn_error marked_error() noexcept;
   Status judge(std::string_view what, int32_t code, const tn_error& error);
   void close_device();
@@ -128,6 +143,7 @@ class Context {
   std::unique_ptr<Tables> tables_;
   std::unique_ptr<Device> device_;
   std::mutex mutex_;
+  std::vector<std::string>* aside_ = nullptr;
   Finding finding_;
   std::atomic<uint64_t> checks_{0};
 };
