@@ -16,8 +16,9 @@ void gather(Job& job, size_t from, const std::vector<uint64_t>& at) {
 }
 
 Scalar number(uint32_t dtype, double value) {
-  return author::is_float(dtype) ? Scalar::of(rounded(format_of(dtype), value))
-                                 : Scalar::of_whole(static_cast<uint64_t>(static_cast<int64_t>(value)));
+  return author::is_float(dtype)
+             ? Scalar::of(rounded(format_of(dtype), value))
+             : Scalar::of_whole(wrapped(dtype, static_cast<uint64_t>(static_cast<int64_t>(value))));
 }
 
 // Toward zero, cut to what the type holds; a NaN is 0.
