@@ -35,14 +35,17 @@ int32_t quotient(int32_t a, int32_t b) {
   return b == -1 ? static_cast<int32_t>(0u - static_cast<uint32_t>(a)) : a / b;
 }
 
-bool elementwise(uint32_t op) { return op == TN_OP_add || op == TN_OP_max || op == TN_OP_div || op == TN_OP_identity; }
+bool elementwise(uint32_t op) {
+  return op == TN_OP_add || op == TN_OP_max || op == TN_OP_div || op == TN_OP_identity;
+}
 
 uint32_t dtype_of(uint32_t op) { return op == TN_OP_div ? uint32_t{TN_DTYPE_i32} : uint32_t{TN_DTYPE_f32}; }
 
 // Whether `axes` are the last dims, in order, and go away.
 bool sums_last(const tn_node& node, TensorView in) {
   const auto axes = tenon::author::attribute_i64s(node, "axes");
-  if (!axes || tenon::author::attribute_i64(node, "keepdims").value_or(0) != 0 || !in.is_dense()) return false;
+  if (!axes || tenon::author::attribute_i64(node, "keepdims").value_or(0) != 0 || !in.is_dense())
+    return false;
   for (size_t i = 0; i < axes->size(); ++i) {
     if ((*axes)[i] != static_cast<int64_t>(in.rank() - axes->size() + i)) return false;
   }
@@ -95,7 +98,8 @@ Arithmetic& arithmetic() {
 Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   const FragmentView f(fragment);
   if (f.nodes().size() != 1)
-    return f.nodes().empty() ? Status(TN_INVALID, "there are no nodes") : tenon::author::refuse(out, "one node at a time");
+    return f.nodes().empty() ? Status(TN_INVALID, "there are no nodes")
+                             : tenon::author::refuse(out, "one node at a time");
   const tn_node& node = f.nodes()[0];
   const auto op = tenon::author::op_row(node.op);
   if ((!elementwise(node.op) && node.op != TN_OP_sum) || node.version > op.version)
@@ -104,7 +108,8 @@ Status Device::supports(const tn_fragment& fragment, tn_support& out) {
     if (tensor.layout != 0 || (tensor.flags & TN_TENSOR_CONSTANT) != 0)
       return tenon::author::refuse(out, "private layouts and constants are not known here");
     if (tensor.dtype != dtype_of(node.op))
-      return tenon::author::refuse(out, text(op.name, " is not computed in ", tenon::author::dtype_name(tensor.dtype)));
+      return tenon::author::refuse(
+          out, text(op.name, " is not computed in ", tenon::author::dtype_name(tensor.dtype)));
   }
   if (node.op == TN_OP_sum && !sums_last(node, f.tensor(node.inputs[0])))
     return tenon::author::refuse(out, "sums run over the last dims of a dense tensor");

@@ -29,6 +29,30 @@ Status still_marked(Context& t, const Stream& stream, const Memory& memory) {
   return t.require(found == Bytes(memory.bytes(), mark), "a refused launch wrote into its output");
 }
 
+// Launches a kernel that needs a workspace without one, and with one that is too small.
+Status starve(Context& t, const Device& device, const Trial& trial, const Kernel& kernel) {
+  const tn_kernel_info info = TN_TRY(kernel.info());
+  std::vector<Memory> memory;
+  std::vector<tn_span> bindings;
+  for (const auto* list : {&trial.inputs, &trial.outputs}) {
+    for (const Operand& operand : *list) {
+      if (operand.absent) continue;
+      memory.push_back(TN_TRY(device.alloc(extent(operand) * element_bytes(operand.dtype))));
+      bindings.push_back(memory.back().span());
+    }
+  }
+  const Memory workspace = TN_TRY(workspace_of(device, info));
+  const Stream stream = TN_TRY(device.stream());
+  const tn_span small = workspace.span(0, info.workspace_bytes - 1);
+  for (const tn_span* given : {static_cast<const tn_span*>(nullptr), &small}) {
+    const Status said = kernel.launch(stream, bindings, given);
+    t.check(said.code() == TN_INVALID, told(trial), " needs ", info.workspace_bytes,
+            " bytes of workspace; launched with ", given != nullptr ? "one byte less" : "none", " it said ",
+            said.ok() ? "TN_OK" : said.message());
+  }
+  return stream.finish();
+}
+
 }  // namespace
 
 CONFORM_CASE(1, "launch: a wrong number of bindings is TN_INVALID") {
@@ -83,32 +107,14 @@ CONFORM_CASE(1, "launch: a missing or small workspace is TN_INVALID") {
   TN_TRY(needs_kernels(t, device));
   for (const Row& row : op_rows) {
     if (!is_single(row)) continue;
-    Choices choices(t.random());
-    const Trial trial = draw_trial(row, subjects(row).back(), Form::strided, 2000, choices);
-    const OneNode node(trial);
-    if (TN_TRY(supports(t, device, node.fragment())).verdict == TN_SUPPORT_NO) continue;
-    const Kernel kernel = TN_TRY(compile(t, device, node.fragment()));
-    const tn_kernel_info info = TN_TRY(kernel.info());
-    if (info.workspace_bytes == 0) continue;
-    std::vector<Memory> memory;
-    std::vector<tn_span> bindings;
-    for (const auto* list : {&trial.inputs, &trial.outputs}) {
-      for (const Operand& operand : *list) {
-        if (operand.absent) continue;
-        memory.push_back(TN_TRY(device.alloc(extent(operand) * element_bytes(operand.dtype))));
-        bindings.push_back(memory.back().span());
-      }
+    for (const uint32_t dtype : subjects(row)) {
+      Choices choices(t.random());
+      const Trial trial = draw_trial(row, dtype, Form::strided, 2000, choices);
+      const OneNode node(trial);
+      if (TN_TRY(supports(t, device, node.fragment())).verdict == TN_SUPPORT_NO) continue;
+      const Kernel kernel = TN_TRY(compile(t, device, node.fragment()));
+      if (TN_TRY(kernel.info()).workspace_bytes != 0) return starve(t, device, trial, kernel);
     }
-    const Memory workspace = TN_TRY(workspace_of(device, info));
-    const Stream stream = TN_TRY(device.stream());
-    const tn_span small = workspace.span(0, info.workspace_bytes - 1);
-    for (const tn_span* given : {static_cast<const tn_span*>(nullptr), &small}) {
-      const Status said = kernel.launch(stream, bindings, given);
-      t.check(said.code() == TN_INVALID, told(trial), " needs ", info.workspace_bytes,
-              " bytes of workspace; launched with ", given != nullptr ? "one byte less" : "none", " it said ",
-              said.ok() ? "TN_OK" : said.message());
-    }
-    return stream.finish();
   }
   return t.unsupported("kernel.workspace", "no kernel of one node asks for a workspace");
 }
