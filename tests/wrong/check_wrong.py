@@ -58,6 +58,16 @@ def check_control(tool, plugin):
     bad = sorted(case for case in caught_by if verdicts[case] != "passed" and not case.startswith(UNSUPPORTED_TYPE))
     expect(caught_by and not bad, f"these catch a wrong plugin, and the honest one does not pass them: {bad}\n{output}")
     print(f"{list(verdicts.values()).count('passed')} cases of ops and kernels passed")
+    check_seeds(tool, plugin)
+
+
+def check_seeds(tool, plugin):
+    """Equal seeds draw and judge the same, two seeds do not."""
+    def run(seed):
+        report = conform(tool, plugin, "--filter", "op add: f32*", "--seed", seed)[1]
+        return [(c["name"], c["verdict"], c["finding"]["drawn"], c["finding"]["checks"]) for c in report["cases"]]
+    expect(run("7") == run("7"), "one seed gave two different runs")
+    expect(run("7") != run("8"), "two seeds gave the same run")
 
 
 def check_wrong(tool, plugin, case):
@@ -73,6 +83,9 @@ def check_wrong(tool, plugin, case):
     again = shlex.split(failed["again"])
     repeated = subprocess.run([tool, *again[1:], "--deadline", "4"], capture_output=True, text=True, timeout=100)
     expect(repeated.returncode == 1 and case in repeated.stdout, f"'{failed['again']}' does not fail:\n{repeated.stdout}")
+    if case.startswith("op "):
+        story = failed["finding"]["failures"][0]
+        expect(story in repeated.stdout, f"'{failed['again']}' fails in another way than\n{story}\n{repeated.stdout}")
 
 
 def check_rows(folder):

@@ -40,7 +40,7 @@ class Asking {
   Status run();
   const std::string& refused() const noexcept { return refused_; }
   // Something to know about an answer that is right, or "".
-  const std::string& remark() const noexcept { return differs_; }
+  const std::string& remark() const noexcept { return remark_; }
 
  private:
   Status refuse(const std::string& reason);
@@ -60,22 +60,19 @@ class Asking {
   const Trial& trial_;
   OneNode node_;
   Job job_;
-  std::string refused_{}, differs_{};
+  std::string refused_{}, remark_{};
   std::vector<tn_alias> honoured_{};
   std::deque<Buffer> inputs_{}, outputs_{};  // those that are there
 };
 
-// A "no" must be meant: compile refuses too, with words.
+// What supports refuses, compile refuses too, with words; one that works nevertheless is worth knowing.
 Status Asking::refuse(const std::string& reason) {
   const auto made = compile(t_, device_, node_.fragment());
-  if (made.ok())
-    return Status(TN_INTERNAL, "kernel.supports says no (" + reason + "), and kernel.compile compiles it");
-  if (made.code() != TN_UNSUPPORTED) {
-    return Status(TN_INTERNAL, words("kernel.supports says no (", reason,
-                                     "); kernel.compile must say TN_UNSUPPORTED: ", made.message()));
-  }
   refused_ = reason;
-  return {};
+  if (made.ok()) remark_ = words("kernel.supports says no (", reason, "), and kernel.compile compiles it");
+  if (made.ok() || made.code() == TN_UNSUPPORTED) return {};
+  return Status(TN_INTERNAL, words("kernel.supports says no (", reason,
+                                   "); kernel.compile must say TN_UNSUPPORTED: ", made.message()));
 }
 
 Result<Buffer> Asking::buffer_of(const Operand& operand) {
@@ -181,7 +178,7 @@ Status Asking::run() {
   TN_TRY(launch(kernel));
   TN_TRY(judge(&second));
   if (first != second)
-    differs_ = "two runs on the same numbers differ in their bits: the op is not deterministic here";
+    remark_ = "two runs on the same numbers differ in their bits: the op is not deterministic here";
   return {};
 }
 
@@ -197,12 +194,12 @@ Answer ask(Context& t, const Device& device, const Trial& trial) {
     } else {
       Asking asking(t, device, *stream, trial);
       said = asking.run();
+      if (!asking.refused().empty()) out = {.kind = Answer::Kind::refused, .story = asking.refused()};
       out.remark = asking.remark();
-      if (!asking.refused().empty()) out = {Answer::Kind::refused, asking.refused()};
     }
     if (!said.ok()) t.fail(std::string(said.message()));
   });
-  if (!stories.empty()) out = {Answer::Kind::failed, stories.front()};
+  if (!stories.empty()) out = {.kind = Answer::Kind::failed, .story = stories.front()};
   return out;
 }
 

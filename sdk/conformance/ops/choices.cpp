@@ -30,7 +30,7 @@ class Shrinker {
   std::vector<uint64_t> run() && {
     for (bool better = true; better && left_ > 0;) {
       better = cut_end();
-      for (size_t i = 0; i < best_.size() && left_ > 0; ++i) better = lower(i) || better;
+      for (size_t i = 0; i < best_.size() && left_ > 0; ++i) better = lower(i) || leave_out(i) || better;
     }
     return std::move(best_);
   }
@@ -50,6 +50,12 @@ class Shrinker {
         better = true;
     }
     return better;
+  }
+  // Whatever was drawn after it moves up: a dim goes away, and the others keep their size.
+  bool leave_out(size_t i) {
+    std::vector<uint64_t> candidate = best_;
+    candidate.erase(candidate.begin() + static_cast<std::ptrdiff_t>(i));
+    return accept(std::move(candidate));
   }
   bool lower(size_t i) {
     bool better = false;

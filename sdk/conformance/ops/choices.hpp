@@ -45,7 +45,8 @@ class Choices {
   std::vector<uint64_t> made_{};
 };
 
-// The simplest list found that still fails: tries to cut the end, and to lower each choice to 0, to a half, by one. Asks
+// The simplest list found that still fails: tries to cut the end, to lower each choice to 0, to a half, by one, and
+// to leave it out. Asks
 // `fails` at most `attempts` times; `failing` itself is not asked again. [any-thread; blocks as `fails` does]
 std::vector<uint64_t> shrink(std::vector<uint64_t> failing,
                              const std::function<bool(const std::vector<uint64_t>&)>& fails,

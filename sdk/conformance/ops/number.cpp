@@ -131,6 +131,7 @@ std::string told(uint32_t dtype, const Scalar& value) {
   if (!author::is_float(dtype)) {
     return is_signed(dtype) ? std::to_string(value.integer()) : std::to_string(value.whole);
   }
+  if (std::isnan(value.real)) return "nan";
   char out[40];
   std::snprintf(out, sizeof out, "%.*g",
                 dtype == TN_DTYPE_f64   ? 17
