@@ -19,8 +19,8 @@ constexpr std::byte gap{0xB7};  // between the elements of a strided input
 struct Buffer {
   const Operand* operand;
   std::vector<uint64_t> at;  // places of the elements, in logical order
-  Guarded memory;
-  Bytes before;  // what it held when the kernel was launched
+  Guarded memory{};
+  Bytes before{};  // what it held when the kernel was launched
 };
 
 Bytes image_of(const Operand& operand, const std::vector<uint64_t>& at, const Tensor& values) {
