@@ -67,11 +67,12 @@ class Context {
     checks_.fetch_add(1, std::memory_order_relaxed);
     return good ? Status() : Status(TN_INTERNAL, words(parts...));
   }
-  // What `f` fails with, told to the caller instead of counting: for asking again in a simpler way. [case's thread]
+  // What `f` fails with, told to the caller instead of counting: for asking again in a simpler way. Should the process die
+  // in it, `scene` is told with the call. [case's thread]
   template <class F>
-  std::vector<std::string> aside(F&& f) {
+  std::vector<std::string> aside(std::string scene, F&& f) {
     std::vector<std::string> out;
-    const Aside scope(*this, out);
+    const Aside scope(*this, out, std::move(scene));
     std::forward<F>(f)();
     return out;
   }
@@ -87,7 +88,7 @@ class Context {
   // Calls into the plugin: `f` takes a tn_error* and returns a code. [any-thread]
   template <class F>
   Status call(std::string_view what, F&& f) {
-    leave_breadcrumb(what);
+    note(what);
     tn_error error = marked_error();
     const int32_t code = std::forward<F>(f)(&error);
     return judge(what, code, error);
@@ -126,13 +127,20 @@ class Context {
 
  private:
   struct Aside {
-    Aside(Context& context, std::vector<std::string>& list) : t(context) { t.aside_ = &list; }
-    ~Aside() { t.aside_ = nullptr; }
+    Aside(Context& context, std::vector<std::string>& list, std::string scene) : t(context) {
+      t.aside_ = &list;
+      t.scene_ = std::move(scene);
+    }
+    ~Aside() {
+      t.aside_ = nullptr;
+      t.scene_.clear();
+    }
     Aside(const Aside&) = delete;
     Aside& operator=(const Aside&) = delete;
     Context& t;
   };
   static tn_error marked_error() noexcept;
+  void note(std::string_view what) const;
   Status judge(std::string_view what, int32_t code, const tn_error& error);
   void close_device();
 
@@ -144,6 +152,7 @@ class Context {
   std::unique_ptr<Device> device_;
   std::mutex mutex_;
   std::vector<std::string>* aside_ = nullptr;
+  std::string scene_{};
   Finding finding_;
   std::atomic<uint64_t> checks_{0};
 };

@@ -102,6 +102,35 @@ CONFORM_CASE(1, "launch: a binding that is too small, misplaced or misaligned is
   return still_marked(t, stream, bench.output);
 }
 
+CONFORM_CASE(1, "launch: a binding off the alignment its tensor promises is TN_INVALID") {
+  const Device& device = *TN_TRY(t.device());
+  const Sample sample = TN_TRY(Sample::find(t, device, 50));
+  Trial promising = sample.trial();
+  promising.inputs[0].alignment = promising.outputs[0].alignment = 64;
+  const OneNode node(promising);
+  const tn_support said = TN_TRY(supports(t, device, node.fragment()));
+  TN_TRY(t.needs(said.verdict != TN_SUPPORT_NO, "kernel.alignment", said.reason));
+  const Kernel kernel = TN_TRY(compile(t, device, node.fragment()));
+  const tn_kernel_info info = TN_TRY(kernel.info());
+  const Memory input = TN_TRY(device.alloc(sample.input_bytes() + 64))
+  , output = TN_TRY(device.alloc(sample.output_bytes() + 64))
+  , workspace = TN_TRY(workspace_of(device, info));
+  const Stream stream = TN_TRY(device.stream());
+  const tn_span span = workspace.span(), *given = info.workspace_bytes != 0 ? &span : nullptr;
+  const auto launched = [&](uint64_t in, uint64_t out) {
+    const tn_span bindings[] = {input.span(in, sample.input_bytes()),
+                                output.span(out, sample.output_bytes())};
+    return kernel.launch(stream, bindings, given);
+  };
+  for (const auto& [in, out] : {std::pair<uint64_t, uint64_t>{32, 0}, {0, 8}}) {
+    const Status refused = launched(in, out);
+    t.check(refused.code() == TN_INVALID, "offsets ", in, " and ", out, " under a promise of 64: got ",
+            refused.ok() ? "TN_OK" : refused.message());
+  }
+  TN_TRY(launched(64, 0));
+  return stream.finish();
+}
+
 CONFORM_CASE(1, "launch: a missing or small workspace is TN_INVALID") {
   const Device& device = *TN_TRY(t.device());
   TN_TRY(needs_kernels(t, device));

@@ -62,7 +62,7 @@ class Asking {
   Job job_;
   std::string refused_{}, remark_{};
   std::vector<tn_alias> honoured_{};
-  std::deque<Buffer> inputs_{}, outputs_{};  // those that are there
+  std::deque<Buffer> inputs_{}, outputs_{};  // those that are there and have memory of their own
 };
 
 // What supports refuses, compile refuses too, with words; one that works nevertheless is worth knowing.
@@ -78,13 +78,14 @@ Status Asking::refuse(const std::string& reason) {
 Result<Buffer> Asking::buffer_of(const Operand& operand) {
   const uint64_t size = element_bytes(operand.dtype);
   Buffer out{.operand = &operand, .at = places(operand.dims, strides_of(operand))};
-  out.memory = TN_TRY(Guarded::make(device_, stream_, extent(operand) * size, operand.skew * size));
+  const uint64_t skew = operand.alignment != 0 ? Guarded::skew_to(operand.alignment) : operand.skew * size;
+  out.memory = TN_TRY(Guarded::make(device_, stream_, extent(operand) * size, skew));
   return out;
 }
 
 Status Asking::place() {
   for (size_t i = 0; i < trial_.inputs.size(); ++i) {
-    if (trial_.inputs[i].absent) continue;
+    if (trial_.inputs[i].absent || trial_.inputs[i].repeats_first) continue;
     Buffer made = TN_TRY(buffer_of(trial_.inputs[i]));
     made.before = image_of(*made.operand, made.at, job_.in[i]);
     TN_TRY(upload(stream_, made.memory.span(), made.before));
@@ -104,7 +105,11 @@ Status Asking::launch(Kernel& kernel) {
   const Memory workspace = TN_TRY(workspace_of(device_, info));
   const tn_span span = workspace.span();
   std::vector<tn_span> bindings;
-  for (const Buffer& buffer : inputs_) bindings.push_back(buffer.memory.span());
+  auto next = inputs_.begin();
+  for (const Operand& operand : trial_.inputs) {
+    if (!operand.absent)
+      bindings.push_back((operand.repeats_first ? inputs_.front() : *next++).memory.span());
+  }
   for (uint32_t i = 0; i < outputs_.size(); ++i) {
     const auto pair = std::find_if(honoured_.begin(), honoured_.end(),
                                    [&](const tn_alias& one) { return one.output == i; });
@@ -186,7 +191,7 @@ Status Asking::run() {
 
 Answer ask(Context& t, const Device& device, const Trial& trial) {
   Answer out;
-  const std::vector<std::string> stories = t.aside([&] {
+  const std::vector<std::string> stories = t.aside(told(trial), [&] {
     auto stream = device.stream();
     Status said;
     if (!stream.ok()) {

@@ -100,6 +100,8 @@ void draw_attribute(Draw& draw, const AttributeRow& open) {
       {.name = name, .kind = TN_ATTRIBUTE_STRING, .text = std::string(open.fallback)});
 }
 
+constexpr uint64_t promised_alignment = 256;
+
 // Gaps between rows, dims in another order, or one element repeated.
 std::vector<int64_t> draw_strides(Draw& draw, const Operand& operand, bool written) {
   const size_t rank = operand.dims.size();
@@ -126,10 +128,27 @@ std::vector<int64_t> draw_strides(Draw& draw, const Operand& operand, bool writt
 void draw_places(Draw& draw) {
   const auto place = [&](Operand& operand, bool written) {
     if (operand.absent) return;
-    operand.skew = draw.choices.chance(2) ? draw.choices.below(8) : 0;
+    switch (draw.choices.below(3)) {
+      case 1:
+        operand.skew = draw.choices.below(8);
+        break;
+      case 2:
+        operand.alignment = promised_alignment;
+        break;
+    }
     if (draw.form == Form::strided) operand.strides = draw_strides(draw, operand, written);
   };
   for (Operand& operand : draw.trial.inputs) place(operand, false);
+  // Overwriting what another input reads would not be legal.
+  for (size_t i = 1; i < draw.trial.inputs.size() && draw.form != Form::in_place; ++i) {
+    const Operand& first = draw.trial.inputs.front();
+    Operand& other = draw.trial.inputs[i];
+    const bool alike = !other.absent && !other.derived && first.dtype == other.dtype &&
+                       first.dims == other.dims && first.values == other.values && first.bound == other.bound;
+    if (!alike || !draw.choices.chance(4)) continue;
+    other = first;
+    other.repeats_first = true;
+  }
   for (Operand& operand : draw.trial.outputs) place(operand, true);
 }
 
@@ -137,7 +156,7 @@ void draw_places(Draw& draw) {
 void draw_aliases(Draw& draw) {
   std::vector<bool> taken(draw.trial.inputs.size());
   uint32_t output = 0;
-  for (const Operand& to : draw.trial.outputs) {
+  for (Operand& to : draw.trial.outputs) {
     if (to.absent) continue;
     uint32_t input = 0;
     for (size_t i = 0; i < taken.size(); ++i) {
@@ -146,6 +165,8 @@ void draw_aliases(Draw& draw) {
       if (!taken[i] && from.dtype == to.dtype && from.dims == to.dims) {
         taken[i] = true;
         draw.trial.aliases.push_back({.input = input, .output = output});
+        to.skew = from.skew;
+        to.alignment = from.alignment;
         break;
       }
       ++input;

@@ -99,6 +99,14 @@ OneNode::OneNode(const Trial& trial) : builder_(trial.row->name) {
   }
   for (const tn_alias& pair : trial.aliases) builder_.alias(pair.input, pair.output);
   fragment_ = builder_.fragment();
+  tensors_.assign(fragment_.tensors, fragment_.tensors + fragment_.tensor_count);
+  fragment_.tensors = tensors_.data();
+  auto tensor = tensors_.begin();
+  for (const auto* list : {&trial.inputs, &trial.outputs}) {
+    for (const Operand& o : *list) {
+      if (!o.absent) (tensor++)->alignment = o.alignment;
+    }
+  }
   set_identity(fragment_);
 }
 

@@ -26,6 +26,7 @@ class OneNode {
 
  private:
   author::FragmentBuilder builder_;
+  std::vector<tn_tensor> tensors_{};
   tn_fragment fragment_{};
 };
 

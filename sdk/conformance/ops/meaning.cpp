@@ -209,8 +209,8 @@ Job solve(const Trial& trial) {
   const Meaning& meaning = meaning_of(*trial.row);
   for (size_t i = 0; i < trial.inputs.size(); ++i) {
     const Operand& operand = trial.inputs[i];
-    job.in.push_back(operand.absent ? Tensor{}
-                                    : values_of(operand, mix(trial.value_seed + i), trial.specials));
+    const uint64_t seed = mix(trial.value_seed + (operand.repeats_first ? 0 : i));
+    job.in.push_back(operand.absent ? Tensor{} : values_of(operand, seed, trial.specials));
   }
   if (meaning.prepare != nullptr) meaning.prepare(job);
   for (Tensor& tensor : job.in) {

@@ -15,6 +15,8 @@ std::string described(const Operand& operand) {
   std::string out = words(author::dtype_name(operand.dtype), told(operand.dims));
   if (!operand.strides.empty()) out += words(" strides ", told(operand.strides));
   if (operand.skew != 0) out += words(" moved by ", operand.skew);
+  if (operand.alignment != 0) out += words(" aligned to ", operand.alignment);
+  if (operand.repeats_first) out += " in the first input's memory";
   return out;
 }
 

@@ -34,9 +34,11 @@ struct Operand {
   std::vector<int64_t> strides{};  // in elements; empty: dense
   uint64_t skew = 0;               // elements by which it is moved away from its allocation's alignment
   Values values = Values::any;
-  int64_t bound = 1;     // of an index
-  bool derived = false;  // computed from the others, so no two elements may share a place
-  bool absent = false;   // an optional one, left out
+  int64_t bound = 1;           // of an index
+  bool derived = false;        // computed from the others, so no two elements may share a place
+  bool absent = false;         // an optional one, left out
+  bool repeats_first = false;  // it is bound to the very memory of the first input
+  uint64_t alignment = 0;      // promised to the plugin, in bytes; 0: that of the element
 };
 
 struct AttributeValue {
