@@ -2,6 +2,8 @@
 // json.cpp: writes and reads the kit's data. Reading throws nlohmann's exceptions; callers catch them at their border.
 #include "conformance/json.hpp"
 
+#include "conformance/case.hpp"
+
 namespace tenon::conform {
 
 namespace {
@@ -93,14 +95,19 @@ Finding finding_from(const Json& json) {
 }
 
 Json to_json(const CaseResult& result) {
-  return {{"name", result.name},
-          {"level", result.level},
-          {"round", result.round},
-          {"verdict", name(result.verdict)},
-          {"finding", to_json(result.finding)},
-          {"declared", result.declared},
-          {"output", result.output},
-          {"milliseconds", result.milliseconds}};
+  Json out{{"name", result.name},
+           {"level", result.level},
+           {"round", result.round},
+           {"verdict", name(result.verdict)},
+           {"finding", to_json(result.finding)},
+           {"declared", result.declared},
+           {"output", result.output},
+           {"milliseconds", result.milliseconds}};
+  const Case* const about = find_case(result.name);
+  if (about == nullptr || *about->op == '\0') return out;
+  out["op"] = about->op;
+  out["dtype"] = about->dtype;
+  return out;
 }
 
 CaseResult result_from(const Json& json) {
