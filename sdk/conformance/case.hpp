@@ -21,6 +21,9 @@ struct Case {
   Status (*run)(Context& t) = nullptr;
   bool alone =
       false;  // has a process of its own: it forks, unloads, exits, or needs the very first entry call
+  // What an op's case is about, as in ops.def and dtypes.def: "add", "f32". Empty for every other case.
+  const char* op = "";
+  const char* dtype = "";
 
   // "copy" of "copy: zero bytes …". [any-thread; does not block; cannot fail]
   std::string_view group() const noexcept;

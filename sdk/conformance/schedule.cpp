@@ -75,12 +75,8 @@ void Worker::flush() {
 }
 
 void Worker::finish_case(Finding finding, double milliseconds) {
-  const Case& wanted = *batch_.cases.front();
+  CaseResult result = not_run_yet(*batch_.cases.front(), batch_.round);
   batch_.cases.pop_front();
-  CaseResult result;
-  result.name = wanted.name;
-  result.level = wanted.level;
-  result.round = batch_.round;
   result.finding = std::move(finding);
   result.milliseconds = milliseconds;
   held_.push_back(std::move(result));
@@ -168,6 +164,16 @@ bool Worker::step() {
 }
 
 }  // namespace
+
+CaseResult not_run_yet(const Case& wanted, uint32_t round) {
+  CaseResult out;
+  out.name = wanted.name;
+  out.op = wanted.op;
+  out.dtype = wanted.dtype;
+  out.level = wanted.level;
+  out.round = round;
+  return out;
+}
 
 std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round) {
   std::deque<Batch> out;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs `tenon conform` on one wrong plugin and holds the verdicts against README.md.
-Invariant: the named case fails, every other selected case still gets a verdict, and the failing case's reproduce line
-fails in the same way.
+Invariant: the named case fails, every other selected case still gets a verdict, nothing of the plugin's output reaches
+ours, and the failing case's reproduce line, pasted into a shell as it is, fails in the same words.
   check_wrong.py TOOL PLUGIN.so            a wrong plugin; its row is found by the file's name
   check_wrong.py TOOL PLUGIN.so --control  the honest plugin: everything passes, under --verify
   check_wrong.py --rows FOLDER             every plugin of the folder has a row, every row a plugin
@@ -10,7 +10,6 @@ fails in the same way.
 import json
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
 NOT_WRONG = {"honest", "right"}
+# What a plugin can do to the process it lives in: the run must survive each, so each must have its plugin.
+HOSTILE = {"crashes", "hangs", "exits", "forks", "closes_descriptors", "talks_to_stdout"}
+MEASURED = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")  # addresses, times and counts differ from run to run
 
 
 def rows():
@@ -51,6 +53,21 @@ def check_control(tool, plugin):
     print(f"{len(report['cases'])} cases passed")
 
 
+def told(output, case):
+    """How a run's output speaks of a case: its verdict and the first line of its story, without what was measured."""
+    lines = output.splitlines()
+    at = next((i for i, line in enumerate(lines) if re.match(rf"failed +{re.escape(case)}( |$)", line)), None)
+    expect(at is not None, f"'{case}' does not fail:\n{output}")
+    return MEASURED.sub("N", lines[at + 1].strip())
+
+
+def pasted(line):
+    """The output of a line that somebody pastes into a shell."""
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=100)
+    expect(done.returncode == 1, f"'{line}' ends with {done.returncode} instead of 1:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 def check_wrong(tool, plugin, case):
     group = case.split(":")[0]
     code, report, output = conform(tool, plugin, "--filter", f"{group}: *", "--deadline", "4")
@@ -61,13 +78,16 @@ def check_wrong(tool, plugin, case):
     failed = next(c for c in report["cases"] if c["name"] == case)
     expect(failed["finding"]["failures"], f"'{case}' failed without a word")
     print(case, "→", failed["finding"]["failures"][0])
-    again = shlex.split(failed["again"])
-    repeated = subprocess.run([tool, *again[1:], "--deadline", "4"], capture_output=True, text=True, timeout=100)
-    expect(repeated.returncode == 1 and case in repeated.stdout, f"'{failed['again']}' does not fail:\n{repeated.stdout}")
+    expect("\n" not in failed["again"], f"more than one line: {failed['again']}")
+    expect(f"again: {failed['again']}\n" in output, f"the line '{failed['again']}' was not printed:\n{output}")
+    first, second = told(output, case), told(pasted(failed["again"]), case)
+    expect(first == second, f"pasted, it fails in other words:\n{first}\n{second}")
+    expect("stream created" not in output, f"the plugin spoke on our standard output:\n{output}")
 
 
 def check_rows(folder):
     there = {path.stem for path in pathlib.Path(folder).glob("*.cpp")} - NOT_WRONG
+    expect(HOSTILE <= there, f"nothing tests that a run survives {HOSTILE - there}")
     expect(there == set(rows()), f"plugins without a row: {there - set(rows())}; rows without one: {set(rows()) - there}")
     print(len(there), "wrong plugins, each with its row")
 
