@@ -103,6 +103,7 @@ Json to_json(const CaseResult& result) {
           {"declared", result.declared},
           {"expires", result.expires},
           {"output", result.output},
+          {"in_company", result.in_company},
           {"milliseconds", result.milliseconds}};
 }
 
@@ -115,6 +116,7 @@ CaseResult result_from(const Json& json) {
   out.round = json.at("round");
   out.finding = finding_from(json.at("finding"));
   out.output = json.at("output");
+  out.in_company = json.value("in_company", false);
   out.milliseconds = json.at("milliseconds");
   return out;  // the verdict and what was declared are decided anew
 }

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <iomanip>
 #include <numeric>
+#include <string_view>
 
 namespace tenon::conform {
 
@@ -146,6 +147,13 @@ void relate(std::vector<Figure>& figures) {
   for (Figure& figure : figures) relate_one(figure, link, memory, arithmetic);
 }
 
+void order(std::vector<Figure>& figures) {
+  static constexpr std::string_view groups[] = {"call", "latency", "copy", "kernel"};
+  const auto rank = [](const Figure& f) { return std::find(std::begin(groups), std::end(groups), f.group); };
+  std::stable_sort(figures.begin(), figures.end(),
+                   [&](const Figure& a, const Figure& b) { return rank(a) < rank(b); });
+}
+
 Performance measure_apart(const Options& options, const Measured& measured) {
   Measurement measurement(options, measured);
   if (sanitized()) {
@@ -163,6 +171,7 @@ Performance measure_apart(const Options& options, const Measured& measured) {
   if (!said.ok()) measurement.remark(std::string(said.message()));
   Performance out = std::move(measurement).take();
   relate(out.figures);
+  order(out.figures);
   return out;
 }
 

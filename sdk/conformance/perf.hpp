@@ -22,6 +22,9 @@ void summarise(Figure& figure, std::vector<double> samples);
 // [any-thread; does not block; cannot fail]
 void relate(std::vector<Figure>& figures);
 
+// Calls, latencies, copies, kernels; within each as they were measured. [any-thread; does not block; cannot fail]
+void order(std::vector<Figure>& figures);
+
 using Tell = std::function<void(Figure)>;
 // Measures device `t.settings().device`, telling each figure as it comes. [case's thread; blocks; cannot fail]
 void measure(Context& t, const Tell& tell);

@@ -14,9 +14,9 @@ namespace {
 
 // Three digits that count.
 std::string digits(double value) {
-  const int whole = value >= 1 ? static_cast<int>(std::log10(value)) + 1 : 1;
+  const int whole = value > 0 ? static_cast<int>(std::floor(std::log10(value))) + 1 : 3;
   std::ostringstream out;
-  out << std::fixed << std::setprecision(std::max(0, 3 - whole)) << value;
+  out << std::fixed << std::setprecision(std::clamp(3 - whole, 0, 6)) << value;
   return std::move(out).str();
 }
 

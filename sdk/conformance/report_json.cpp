@@ -37,6 +37,18 @@ Json performance_json(const Performance& performance) {
   return out;
 }
 
+Json gaps_json(const Report& report) {
+  Json out = Json::array();
+  for (const Gap& gap : gaps_of(report)) {
+    out.push_back({{"tags", gap.tags},
+                   {"cases", gap.cases},
+                   {"explained", gap.explained},
+                   {"reason", gap.reason},
+                   {"match", gap.match}});
+  }
+  return out;
+}
+
 Json whole(const Report& report) {
   const Options& o = report.options;
   std::map<std::string, size_t> verdicts;
@@ -66,6 +78,7 @@ Json whole(const Report& report) {
           {"seconds", report.seconds},
           {"performance", performance_json(report.performance)},
           {"verdicts", verdicts},
+          {"gaps", gaps_json(report)},
           {"cases", cases_json(report)}};
 }
 

@@ -67,29 +67,6 @@ void print_complaints(std::ostream& out, const Report& report, const Style& styl
   for (const std::string& complaint : report.complaints) out << "  " << complaint << "\n";
 }
 
-// What the plugin lacks, each with the vendor's reason or the remedy.
-void print_gaps(std::ostream& out, const Report& report, const Style& style) {
-  std::map<std::string, std::pair<size_t, const CaseResult*>> gaps;
-  for (const CaseResult& result : report.results) {
-    if (result.finding.outcome != Outcome::unsupported) continue;
-    auto& [count, example] = gaps[result.finding.tag];
-    ++count;
-    example = &result;
-  }
-  if (!gaps.empty()) out << "\nNot offered by the plugin:\n";
-  for (const auto& [tag, gap] : gaps) {
-    const auto& [count, example] = gap;
-    out << "  " << tag << style.quiet(words(" (", count, count == 1 ? " case)" : " cases)")) << ": ";
-    if (!example->declared.empty()) {
-      out << declared_text(*example) << "\n";
-    } else {
-      out << example->finding.reason << "\n    " << style.bad("unexplained")
-          << ": say why in capabilities.toml: "
-          << "[[unsupported]] match = \"" << tag << "\" reason = \"…\"\n";
-    }
-  }
-}
-
 const char* plural(size_t count) { return count == 1 ? "" : "s"; }
 
 }  // namespace

@@ -25,6 +25,10 @@ namespace {
 // Runs first, whatever was selected: where it fails, no other case can say anything.
 constexpr const char* entry_case = "abi: the entry returns a complete descriptor";
 
+// Failures that are tried alone, and how long one may have taken: a plugin that fails everywhere is not run twice.
+constexpr size_t most_tried_alone = 32;
+constexpr double longest_tried_alone_ms = 2000;
+
 // `whole`: the filter is a case's whole name and means that case alone.
 bool selected_by(const std::string& filter, bool whole, std::string_view name) {
   if (whole) return filter == name;
@@ -79,7 +83,8 @@ class Run {
   Report finish() &&;
 
  private:
-  void take(CaseResult result, bool journaled);
+  void take(CaseResult result, bool fresh);
+  void try_alone(CaseResult& result);
   Status check_declared() const;
   Events events();
   size_t total() const { return wanted_.size() * report_.options.repeat; }
@@ -90,6 +95,7 @@ class Run {
   std::vector<const Case*> wanted_{};
   std::set<std::pair<std::string, uint32_t>> done_{};
   std::optional<Journal> journal_{};
+  size_t tried_alone_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -116,10 +122,27 @@ Status Run::prepare() {
   return {};
 }
 
-void Run::take(CaseResult result, bool journaled) {
+// A case that failed in a process it shared is tried in one of its own, so that the line that repeats it is true.
+void Run::try_alone(CaseResult& result) {
+  const Case* const wanted = find_case(result.name);
+  if (wanted == nullptr || wanted->alone || tried_alone_ >= most_tried_alone) return;
+  if (result.milliseconds > longest_tried_alone_ms) return;
+  ++tried_alone_;
+  std::optional<CaseResult> alone;
+  const Status said = run_batches(report_.options, {{.round = result.round, .cases = {wanted}}}, false,
+                                  {.done = [&](CaseResult found) { alone = std::move(found); }});
+  if (!said.ok() || !alone || alone->finding.outcome == Outcome::failed) return;
+  result.in_company = true;
+  result.finding.warnings.push_back(
+      "alone it passes: it depends on the cases of its group before it, or on chance; the line below runs "
+      "its group");
+}
+
+void Run::take(CaseResult result, bool fresh) {
   decide(result, report_.declared, today());
+  if (fresh && result.verdict == Verdict::failed) try_alone(result);
   done_.insert({result.name, result.round});
-  if (journaled) journal_->append(result);
+  if (fresh) journal_->append(result);
   const bool extra = result.name == entry_case &&
                      std::find(wanted_.begin(), wanted_.end(), find_case(entry_case)) == wanted_.end();
   if (extra && result.verdict == Verdict::passed)
@@ -192,7 +215,8 @@ Report Run::finish() && {
                    [](const CaseResult& a, const CaseResult& b) {
                      return std::tie(a.round, a.level, a.name) < std::tie(b.round, b.level, b.name);
                    });
-  const bool complete = report_.plugin && wanted_.size() == all_cases().size();
+  const Options& o = report_.options;
+  const bool complete = report_.plugin && o.level < 0 && o.filters.empty();
   report_.complaints = audit(report_.declared, report_.results, today(), complete);
   report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   return std::move(report_);
@@ -245,8 +269,9 @@ Result<Report> run(const Options& options, const Watch& watch) {
 
 std::string reproduce_line(const Report& report, const CaseResult& result) {
   const Options& o = report.options;
-  std::string out = words(quoted(o.program), " conform ", quoted(o.plugin), " --filter ", quoted(result.name),
-                          " --seed ", o.seed);
+  const std::string group = result.name.substr(0, result.name.find(':')) + ": *";
+  std::string out = words(quoted(o.program), " conform ", quoted(o.plugin), " --filter ",
+                          quoted(result.in_company ? group : result.name), " --seed ", o.seed);
   if (result.round != 0) out += words(" --round ", result.round);
   if (o.quick) out += " --quick";
   if (o.verify) out += " --verify";

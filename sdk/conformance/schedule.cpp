@@ -176,18 +176,25 @@ CaseResult not_run_yet(const Case& wanted, uint32_t round) {
 }
 
 std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round) {
+  struct Open {
+    size_t place = 0;  // in `out`
+    size_t bytes = 0;  // of the names in it
+  };
   std::deque<Batch> out;
-  std::map<std::pair<int, std::string_view>, size_t>
-      shared;  // the batch of each group, by its place in `out`
+  std::map<std::pair<int, std::string_view>, Open> groups;
   for (const Case* wanted : cases) {
-    const auto [place, added] = shared.try_emplace({wanted->level, wanted->group()}, out.size());
     if (wanted->alone) {
-      if (added) shared.erase(place);
       out.push_back({.round = round, .cases = {wanted}});
       continue;
     }
-    if (added) out.push_back({.round = round, .cases = {}});
-    out[place->second].cases.push_back(wanted);
+    const size_t bytes = std::string_view(wanted->name).size();
+    Open& open = groups[{wanted->level, wanted->group()}];
+    if (open.bytes == 0 || open.bytes + bytes > most_name_bytes) {
+      open = {.place = out.size()};
+      out.push_back({.round = round, .cases = {}});
+    }
+    open.bytes += bytes;
+    out[open.place].cases.push_back(wanted);
   }
   return out;
 }

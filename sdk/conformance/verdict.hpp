@@ -35,9 +35,10 @@ struct CaseResult {
   uint32_t round = 0;  // of --repeat
   Verdict verdict = Verdict::not_run;
   Finding finding{};
-  std::string declared{};  // the reason in capabilities.toml that matched
-  std::string expires{};   // and its date, where it has one
-  std::string output{};    // what the process wrote to standard error, cut in the middle
+  std::string declared{};   // the reason in capabilities.toml that matched
+  std::string expires{};    // and its date, where it has one
+  std::string output{};     // what the process wrote to standard error, cut in the middle
+  bool in_company = false;  // it fails after the cases of its group that come before it, and passes alone
   double milliseconds = 0;
 };
 

@@ -37,8 +37,8 @@ function duration(ms) {
 
 // Three digits that count, as the text report has them.
 function digits(value) {
-  const whole = value >= 1 ? Math.floor(Math.log10(value)) + 1 : 1;
-  return value.toFixed(Math.max(0, 3 - whole));
+  const whole = value > 0 ? Math.floor(Math.log10(value)) + 1 : 3;
+  return value.toFixed(Math.min(6, Math.max(0, 3 - whole)));
 }
 
 // What there is to say about a case, in sentences; the same on hover and in text.
@@ -205,17 +205,20 @@ function drawSupport() {
 
 // ---- gaps, expected failures, complaints -------------------------------------------------------------------------
 
+function gapRow(gap) {
+  const few = gap.tags.slice(0, 3).join(", "), rest = gap.tags.slice(3);
+  return [
+    h("dt", {}, glyph(gap.explained ? "unsupported" : "unexplained"), ` ${few} `, h("span", {class: "tag"}, plural(gap.cases, "case"))),
+    h("dd", {}, gap.reason,
+      gap.explained ? null : h("div", {class: "muted"}, "Unexplained: say why in capabilities.toml: ",
+        h("code", {}, `[[unsupported]] match = "${gap.match}" reason = "…"`)),
+      rest.length ? h("details", {}, h("summary", {}, `and ${rest.length} more`), rest.join(", ")) : null)];
+}
+
 // Unsupported and expected failures are never one list: the first may stay, the second has to go.
 function drawGaps() {
   const body = $("gaps").querySelector(".body");
-  const gaps = grouped(report.cases.filter(c => c.verdict === "unsupported" || c.verdict === "unexplained"),
-                       c => c.finding.tag || c.name);
-  if (gaps.size) body.append(h("h3", {}, "Not offered by the plugin"), h("dl", {}, [...gaps].flatMap(([tag, list]) => {
-    const c = worst(list);
-    const told = c.declared ? `${c.declared}${c.expires ? ` (until ${c.expires})` : ""}`
-      : `${c.finding.reason}. Unexplained: say why in capabilities.toml: [[unsupported]] match = "${tag}" reason = "…"`;
-    return [h("dt", {}, glyph(c.verdict), ` ${tag} `, h("span", {class: "tag"}, plural(list.length, "case"))), h("dd", {}, told)];
-  })));
+  if (report.gaps.length) body.append(h("h3", {}, "Not offered by the plugin"), h("dl", {}, report.gaps.flatMap(gapRow)));
   const expected = grouped(report.cases.filter(c => c.verdict === "expected failure"), c => `until ${c.expires}\n${c.declared}`);
   if (expected.size) body.append(h("h3", {}, "Expected failures"), h("dl", {}, [...expected].flatMap(([key, list]) => {
     const [until, why] = key.split("\n");

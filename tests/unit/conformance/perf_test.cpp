@@ -71,6 +71,26 @@ TEST_CASE("perf: arithmetic stands under a roofline") {
   CHECK(has(all[2].ceiling, "memory traffic could feed"));
 }
 
+TEST_CASE("perf: figures are told group by group, each in the order of its measurement") {
+  std::vector<Figure> all{{.group = "kernel", .name = "a"},
+                          {.group = "call", .name = "b"},
+                          {.group = "kernel", .name = "c"},
+                          {.group = "copy", .name = "d"},
+                          {.group = "call", .name = "e"}};
+  order(all);
+  std::string names;
+  for (const Figure& each : all) names += each.name;
+  CHECK(names == "bedac");
+}
+
+TEST_CASE("perf: three digits count, whatever the size") {
+  const auto text = [](double value) { return figure_text(figure("f", Figure::Against::nothing, value)); };
+  CHECK(has(text(0.051234), "0.0512 GB/s"));
+  CHECK(has(text(5.1234), "5.12 GB/s"));
+  CHECK(has(text(512.34), "512 GB/s"));
+  CHECK(has(text(51234), "51234 GB/s"));
+}
+
 TEST_CASE("perf: what was not measured is no ceiling and has no percentage") {
   Figure none{.group = "copy", .unit = "GB/s", .against = Figure::Against::link, .trouble = "no"};
   std::vector<Figure> all{none};

@@ -135,6 +135,13 @@ TEST_CASE("report: the line that repeats a case names everything that matters") 
         "--deadline 4 --option threads=2");
 }
 
+TEST_CASE("report: a case that fails in company only is repeated with its group") {
+  Report report = sample();
+  report.results[1].in_company = true;
+  CHECK(reproduce_line(report, report.results[1]) ==
+        "tenon conform ./tenon-foo.so --filter 'copy: *' --seed 7");
+}
+
 TEST_CASE("report: a file name with a space is quoted in the line that repeats a case") {
   Report report = sample();
   report.options.plugin = "/my folder/it's.so";
@@ -158,4 +165,31 @@ TEST_CASE("report: a run that executed nothing has not passed") {
   std::ostringstream out;
   print_summary(out, report, Style{});
   CHECK(has(out.str(), "No case was executed"));
+}
+
+TEST_CASE("report: gaps are told once for each reason, or once for each kind that nobody explains") {
+  Report report;
+  const auto gap = [&](const char* tag, Verdict verdict, const char* declared) {
+    report.results.push_back(result("op: case", verdict, Outcome::unsupported));
+    report.results.back().finding.tag = tag;
+    report.results.back().finding.reason = "supports says no";
+    report.results.back().declared = declared;
+  };
+  for (const char* dtype : {"f16", "f32", "f64", "bf16"}) {
+    gap((std::string("op.conv2d.") + dtype).c_str(), Verdict::unsupported, "not yet");
+    gap((std::string("op.exp.") + dtype).c_str(), Verdict::unexplained, "");
+  }
+  gap("op.max_pool.f32", Verdict::unsupported, "not yet");
+  gap("stream.promise", Verdict::unexplained, "");
+  const auto gaps = gaps_of(report);
+  REQUIRE(gaps.size() == 3);
+  CHECK(gaps[0].cases == 5);
+  CHECK(gaps[0].reason == "not yet");
+  CHECK(gaps[1].cases == 4);
+  CHECK(gaps[1].match == "op.exp.*");
+  CHECK(gaps[2].match == "stream.promise");
+  std::ostringstream out;
+  print_gaps(out, report, Style{});
+  CHECK(has(out.str(), "op.conv2d.f16, op.conv2d.f32, op.conv2d.f64 and 2 more (5 cases): not yet"));
+  CHECK(has(out.str(), "match = \"op.exp.*\""));
 }
