@@ -33,6 +33,11 @@ python3           | house checks, benchmark reports
 git               | lists the files of the tree
 ca-certificates   | lets git and apt trust https
 '
+# Only for ./dev test.
+# shellcheck disable=SC2034
+TEST_PACKAGES='
+?chromium-headless-shell | looks at the HTML report (about 100 MB)
+'
 # Only for ./dev test --full.
 # shellcheck disable=SC2034
 FULL_PACKAGES='
@@ -121,7 +126,8 @@ install_missing() {
   say "set-up: installing with apt"
   printf '%s\n' "${missing//\?/}"
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${wanted[@]}" \
-    </dev/null
+    </dev/null || [[ -z $needed ]] ||
+    die "apt could not install what is needed; see above"
 }
 
 # set_up EXTRA: the packages of the table, and those of a second one.

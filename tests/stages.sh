@@ -124,7 +124,7 @@ cmd_test() {
   done
   [[ -z $full ]] || export TENON_TEST_FULL=1
   SECONDS=0
-  needed_stage "set-up" set_up "${full:+$FULL_PACKAGES}"
+  needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
   needed_stage "release build" build_preset release
   needed_stage "ci build (ASan, UBSan, -Werror)" build_preset ci
   stage "tests, house checks, ABI (ci)" run_ctest ci

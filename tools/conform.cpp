@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // conform.cpp: `tenon conform`: runs the conformance kit and shows what it says.
 #include "command.hpp"
+#include "machine.hpp"
 #include "places.hpp"
+#include "progress.hpp"
 #include "text.hpp"
 
 #include "conformance/case.hpp"
 #include "conformance/report.hpp"
+
+#include <tenon/abi.h>
+#include <tenon/version.hpp>
 
 #include <fstream>
 #include <iostream>
@@ -17,31 +22,10 @@ namespace {
 
 struct Asked {
   conform::Options options{};
-  std::string wanted{}, json{}, junit{};
+  std::string wanted{}, json{}, junit{}, html{};
   std::vector<std::string> folders{};
   std::vector<std::string> assignments{};  // "threads=2"
   bool list = false;
-};
-
-// The line that is rewritten on a terminal: "[12/63] copy: zero bytes …".
-class Progress {
- public:
-  explicit Progress(bool terminal) : terminal_(terminal) {}
-  void total(size_t count) { total_ = count; }
-  void show(const std::string& name) const {
-    if (!terminal_) return;
-    std::string line = "[" + std::to_string(done_ + 1) + "/" + std::to_string(total_) + "] " + name;
-    if (line.size() > 100) line.resize(100);
-    std::cout << "\r\033[K" << line << std::flush;
-  }
-  void clear() const {
-    if (terminal_) std::cout << "\r\033[K";
-  }
-  void count() { ++done_; }
-
- private:
-  bool terminal_;
-  size_t total_ = 0, done_ = 0;
 };
 
 int list_cases(const conform::Options& options) {
@@ -70,8 +54,23 @@ Status read_assignments(Asked& asked) {
   return {};
 }
 
-conform::Watch watch(Progress& progress, const conform::Report& report, bool terminal,
-                     const conform::Style& style) {
+// What a report says about where it was made: the machine, and the variables that change what a plugin does.
+std::vector<std::pair<std::string, std::string>> environment() {
+  const Machine m = this_machine();
+  std::vector<std::pair<std::string, std::string>> out{
+      {"tenon", std::string(tenon::version()) + ", ABI " + std::to_string(TN_ABI_MAJOR) + "." +
+                    std::to_string(TN_ABI_MINOR)},
+      {"host", m.host},
+      {"system", m.system},
+      {"cpu", m.cpu},
+      {"isa", listed(m.isa)},
+      {"cores", std::to_string(m.cores_usable) + " usable of " + std::to_string(m.cores_online)},
+      {"memory", bytes_text(m.memory_bytes)}};
+  for (const auto& variable : environment_that_matters()) out.push_back(variable);
+  return out;
+}
+
+conform::Watch watch(Progress& progress, const conform::Report& report, const conform::Style& style) {
   return {.started =
               [&progress, style](const conform::Report& so_far, size_t total) {
                 progress.clear();
@@ -80,23 +79,23 @@ conform::Watch watch(Progress& progress, const conform::Report& report, bool ter
               },
           .began = [&progress](const std::string& name) { progress.show(name); },
           .finished =
-              [&progress, &report, terminal, style](const conform::CaseResult& result) {
+              [&progress, &report, style](const conform::CaseResult& result) {
                 progress.clear();
-                progress.count();
+                progress.count(conform::counts_as_failure(result.verdict, report.options.verify));
                 const bool told = conform::noteworthy(result);
-                if (!terminal || told) conform::print_line(std::cout, result, style);
+                if (!progress.shown() || told) conform::print_line(std::cout, result, style);
                 if (told) conform::print_trouble(std::cout, report, result, style);
                 std::cout << std::flush;
-              }};
+              },
+          .measured = [&progress](const std::string& name) { progress.show("measured: " + name); }};
 }
 
 Result<conform::Report> judge(const Asked& asked) {
-  const bool terminal = is_terminal(1);
   const conform::Style style{.colours = wants_colours(1)};
-  Progress progress(terminal);
+  Progress progress;
   conform::Report frame;  // what reproduce lines are made from
   frame.options = asked.options;
-  auto report = conform::run(asked.options, watch(progress, frame, terminal, style));
+  auto report = conform::run(asked.options, watch(progress, frame, style));
   progress.clear();
   if (report.ok()) {
     if (!report->trouble.empty()) {
@@ -112,9 +111,12 @@ Status conform_plugin(Asked& asked, bool& passed) {
   TN_TRY(read_assignments(asked));
   asked.options.plugin = TN_TRY(plugin_file(asked.wanted, plugin_folders(asked.folders)));
   asked.options.worker = {executable(), "conform", "--worker"};
+  asked.options.program = invoked_as();
+  asked.options.environment = environment();
   const conform::Report report = TN_TRY(judge(asked));
   TN_TRY(write_file(asked.json, conform::report_json(report)));
   TN_TRY(write_file(asked.junit, conform::report_junit(report)));
+  TN_TRY(write_file(asked.html, conform::report_html(report)));
   passed = report.passed();
   return {};
 }
@@ -135,6 +137,7 @@ Command add_conform(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand("conform", "Holds a plugin against the contract, case by case");
   const auto asked = std::make_shared<Asked>();
   conform::Options& o = asked->options;
+  app->footer("Exit codes: 0 it conforms; 1 it does not, or no case was executed; 2 the question is wrong.");
   app->add_option("PLUGIN", asked->wanted, "A library file, or the name of an installed plugin");
   app->add_flag("--list", asked->list, "Name the cases that would run, and run none");
   app->add_option("--level", o.level,
@@ -150,9 +153,12 @@ Command add_conform(CLI::App& tool) {
   app->add_option("--repeat", o.repeat, "Run everything N times with numbers of their own")
       ->type_name("N")
       ->check(CLI::Range(1u, 1000000u));
+  app->add_option("--round", o.round, "Begin with round R of them (0)")->type_name("R");
   app->add_option("--jobs", o.jobs, "Processes at once (1)")->type_name("N")->check(CLI::Range(1u, 256u));
   app->add_flag("--resume", o.resume, "Go on where a run of the same library and seed was stopped");
-  app->add_flag("--verify", o.verify, "Unexplained gaps and unexpected passes fail too");
+  app->add_flag("--verify", o.verify,
+                "Unexplained gaps, unexpected passes and declarations out of date fail too");
+  app->add_flag("--perf", o.perf, "Measure calls, latencies, copies and kernels too; decides no verdict");
   app->add_option("--device", o.device, "Ordinal of the device to test (0)")->type_name("N");
   app->add_option("--deadline", o.deadline_s, "Seconds that one case may take (30)")
       ->type_name("S")
@@ -167,6 +173,7 @@ Command add_conform(CLI::App& tool) {
       ->allow_extra_args(false);
   app->add_option("--junit", asked->junit, "Write a JUnit report")->type_name("FILE");
   app->add_option("--json", asked->json, "Write a JSON report")->type_name("FILE");
+  app->add_option("--html", asked->html, "Write a report as one page")->type_name("FILE");
   return {app, [asked] { return run_conform(*asked); }};
 }
 

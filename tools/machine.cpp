@@ -92,6 +92,7 @@ Machine this_machine() {
   Machine out;
   utsname system{};
   if (uname(&system) == 0) {
+    out.host = system.nodename;
     out.system = std::string(system.sysname) + " " + system.release + " " + system.machine;
   }
   out.cpu = value_in("/proc/cpuinfo", "model name");

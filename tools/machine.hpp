@@ -10,6 +10,7 @@
 namespace tenon::tool {
 
 struct Machine {
+  std::string host{};              // its name
   std::string system{};            // "Linux 6.1.0 x86_64"
   std::string cpu{};               // "Intel(R) Xeon(R) …"; empty when unknown
   std::vector<std::string> isa{};  // of the extensions that matter to kernels: "avx2", "avx512f", "sve"

@@ -4,6 +4,8 @@
 
 #include "text.hpp"
 
+#include <errno.h>  // program_invocation_name
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -28,6 +30,8 @@ std::string executable() {
   std::error_code ignored;
   return fs::read_symlink("/proc/self/exe", ignored);
 }
+
+std::string invoked_as() { return program_invocation_name; }
 
 Result<std::string> template_folder() {
   const fs::path installed = prefix() / TENON_DATA_DIR / "tenon" / "template";

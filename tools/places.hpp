@@ -14,6 +14,9 @@ namespace tenon::tool {
 
 // This program's file. [any-thread; may block; cannot fail]
 std::string executable();
+// This program as the user called it, "tenon" or a path: what a line that is to be pasted begins with.
+// [any-thread; does not block; cannot fail]
+std::string invoked_as();
 // The folder of the plugin template. TN_NOT_FOUND naming where it was looked for. [any-thread; may block; may fail]
 Result<std::string> template_folder();
 // The folders where plugins are looked for by name: `first`, TENON_PLUGIN_PATH, the install's own.

@@ -60,6 +60,16 @@ size_t width(const std::string& text) {
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+std::string fitted(const std::string& text, size_t columns) {
+  if (width(text) <= columns) return text;
+  size_t end = 0;
+  for (size_t shown = 0; end < text.size(); ++end) {
+    const bool starts = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (starts && ++shown >= columns) break;
+  }
+  return text.substr(0, end) + "…";
+}
+
 std::string columns(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

@@ -20,6 +20,8 @@ std::string bytes_text(uint64_t bytes);
 std::string columns(const std::vector<std::vector<std::string>>& rows);
 // Columns that `text` takes on a terminal: code points, not bytes. [any-thread; does not block; cannot fail]
 size_t width(const std::string& text);
+// `text`, or as much of it as `columns` hold, ending in "…". [any-thread; does not block; cannot fail]
+std::string fitted(const std::string& text, size_t columns);
 // The member of `known` that `given` most likely meant, or "". [any-thread; does not block; cannot fail]
 std::string nearest(const std::string& given, const std::vector<std::string>& known);
 // "a, b, c"; "none" when empty. [any-thread; does not block; cannot fail]

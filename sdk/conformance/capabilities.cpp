@@ -2,12 +2,14 @@
 // capabilities.cpp: reads capabilities.toml strictly and holds it against findings.
 #include "conformance/capabilities.hpp"
 
+#include "conformance/digest.hpp"
 #include "conformance/words.hpp"
 
 #define TOML_HEADER_ONLY 1
 #include <fnmatch.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -30,7 +32,8 @@ Result<std::string> text_of(const std::string& file, const toml::table& table, c
   return Status(TN_INVALID, words(place(file, table), ": '", key, "' is missing, empty or not a string"));
 }
 
-Result<std::string> date_of(const std::string& file, const toml::table& table) {
+Result<std::string> date_of(const std::string& file, const toml::table& table, bool needed) {
+  if (!needed && !table.contains("expires")) return std::string();
   std::ostringstream out;
   if (const auto date = table["expires"].value<toml::date>()) {
     out << *date;
@@ -42,14 +45,14 @@ Result<std::string> date_of(const std::string& file, const toml::table& table) {
 
 Result<Declaration> read_entry(const std::string& file, const toml::table& table, bool dated) {
   for (const auto& [key, node] : table) {
-    if (key == "match" || key == "reason" || (dated && key == "expires")) continue;
-    return unknown_key(file, node, key.str(), dated ? "match, reason, expires" : "match, reason");
+    if (key == "match" || key == "reason" || key == "expires") continue;
+    return unknown_key(file, node, key.str(), "match, reason, expires");
   }
   Declaration out {
     .match = TN_TRY(text_of(file, table, "match"))
     , .reason = TN_TRY(text_of(file, table, "reason"))
   };
-  if (dated) out.expires = TN_TRY(date_of(file, table));
+  out.expires = TN_TRY(date_of(file, table, dated));
   return out;
 }
 
@@ -89,32 +92,77 @@ Result<Capabilities> read_root(const std::string& file, const toml::table& root)
   return out;
 }
 
-const Declaration* find(const std::vector<Declaration>& list, const CaseResult& result) {
+bool matches(const Declaration& entry, const CaseResult& result) {
+  return glob(entry.match, result.name) ||
+         (!result.finding.tag.empty() && glob(entry.match, result.finding.tag));
+}
+
+bool expired(const Declaration& entry, const std::string& today) {
+  return !entry.expires.empty() && today > entry.expires;
+}
+
+// The entry that speaks of `result`: one that is still good before one past its date.
+const Declaration* find(const std::vector<Declaration>& list, const CaseResult& result,
+                        const std::string& today) {
+  const Declaration* late = nullptr;
   for (const Declaration& entry : list) {
-    if (glob(entry.match, result.name)) return &entry;
-    if (!result.finding.tag.empty() && glob(entry.match, result.finding.tag)) return &entry;
+    if (!matches(entry, result)) continue;
+    if (!expired(entry, today)) return &entry;
+    if (late == nullptr) late = &entry;
   }
-  return nullptr;
+  return late;
 }
 
 Verdict verdict_of_failure(CaseResult& result, const Capabilities& declared, const std::string& today) {
-  const Declaration* known = find(declared.expected_failures, result);
+  const Declaration* known = find(declared.expected_failures, result, today);
   if (known == nullptr) return Verdict::failed;
   result.declared = known->reason;
-  if (today <= known->expires) return Verdict::expected_failure;
+  result.expires = known->expires;
+  if (!expired(*known, today)) return Verdict::expected_failure;
   result.finding.failures.push_back(
       words("it was an expected failure until ", known->expires, ": ", known->reason));
   return Verdict::failed;
 }
 
-Verdict verdict_of_pass(CaseResult& result, const Capabilities& declared) {
-  const Declaration* known = find(declared.expected_failures, result);
-  if (known == nullptr) known = find(declared.unsupported, result);
+Verdict verdict_of_pass(CaseResult& result, const Capabilities& declared, const std::string& today) {
+  const Declaration* known = find(declared.expected_failures, result, today);
+  if (known == nullptr) known = find(declared.unsupported, result, today);
   if (known == nullptr) return Verdict::passed;
   result.declared = known->reason;
   result.finding.warnings.push_back(
       words("works, although ", declared.file, " declares otherwise: ", known->reason));
   return Verdict::unexpected_pass;
+}
+
+Verdict verdict_of_gap(CaseResult& result, const Capabilities& declared, const std::string& today) {
+  const Declaration* known = find(declared.unsupported, result, today);
+  if (known == nullptr) return Verdict::unexplained;
+  if (expired(*known, today)) {
+    result.finding.warnings.push_back(
+        words("it was declared unsupported until ", known->expires, ": ", known->reason));
+    return Verdict::unexplained;
+  }
+  result.declared = known->reason;
+  result.expires = known->expires;
+  return Verdict::unsupported;
+}
+
+void audit_list(std::vector<std::string>& out, const char* list, const std::string& file,
+                const std::vector<Declaration>& entries, const std::vector<CaseResult>& results,
+                const std::string& today, bool complete) {
+  for (const Declaration& entry : entries) {
+    const std::string who = words(file, ": [[", list, "]] '", entry.match, "'");
+    if (expired(entry, today)) {
+      out.push_back(words(who, " expired on ", entry.expires,
+                          ": mend the plugin, or argue for another date (", entry.reason, ")"));
+    }
+    const bool used = std::any_of(results.begin(), results.end(),
+                                  [&](const CaseResult& result) { return matches(entry, result); });
+    if (complete && !used) {
+      out.push_back(words(
+          who, " excuses nothing: no case and no gap is called so: correct its 'match', or take it out"));
+    }
+  }
 }
 
 }  // namespace
@@ -135,15 +183,18 @@ Result<Capabilities> parse_capabilities(std::string_view text, const std::string
 Result<Capabilities> read_capabilities(const std::string& file) {
   std::ifstream in(file);
   if (!in) return Status(TN_NOT_FOUND, words("'", file, "' cannot be read"));
-  std::ostringstream text;
-  text << in.rdbuf();
-  return parse_capabilities(text.str(), file);
+  std::ostringstream content;
+  content << in.rdbuf();
+  const std::string text = content.str();
+  Capabilities out = TN_TRY(parse_capabilities(text, file));
+  out.digest = digest({reinterpret_cast<const unsigned char*>(text.data()), text.size()});
+  return out;
 }
 
 void decide(CaseResult& result, const Capabilities& declared, const std::string& today) {
   switch (result.finding.outcome) {
     case Outcome::passed:
-      result.verdict = verdict_of_pass(result, declared);
+      result.verdict = verdict_of_pass(result, declared, today);
       return;
     case Outcome::failed:
       result.verdict = verdict_of_failure(result, declared, today);
@@ -152,11 +203,17 @@ void decide(CaseResult& result, const Capabilities& declared, const std::string&
       result.verdict = Verdict::skipped;
       return;
     case Outcome::unsupported:
-      break;
+      result.verdict = verdict_of_gap(result, declared, today);
+      return;
   }
-  const Declaration* known = find(declared.unsupported, result);
-  result.verdict = known != nullptr ? Verdict::unsupported : Verdict::unexplained;
-  if (known != nullptr) result.declared = known->reason;
+}
+
+std::vector<std::string> audit(const Capabilities& declared, const std::vector<CaseResult>& results,
+                               const std::string& today, bool complete) {
+  std::vector<std::string> out;
+  audit_list(out, "unsupported", declared.file, declared.unsupported, results, today, complete);
+  audit_list(out, "expected_failure", declared.file, declared.expected_failures, results, today, complete);
+  return out;
 }
 
 }  // namespace tenon::conform

@@ -3,16 +3,17 @@
 //
 //   [plugin]
 //   name = "foo"
-//   [[unsupported]]            # permanent: the device cannot, the plugin says TN_UNSUPPORTED
+//   [[unsupported]]            # the device cannot, the plugin says TN_UNSUPPORTED
 //   match = "stream.promise"   # a tag, or a glob over case names
 //   reason = "the runtime has no host-signalled events"
+//   expires = 2027-06-30       # optional: without it the gap is for good
 //   [[expected_failure]]       # a defect that is known and must shrink
 //   match = "copy: odd *"
 //   reason = "DMA needs 4-byte offsets until driver 5.2"
 //   expires = 2026-12-31
 //
 // Invariant: both lists need a reason, an expected failure needs its date; an unknown key is an error, so a misspelt one
-// never hides a failure.
+// never hides a failure, and an entry past its date excuses nothing.
 #pragma once
 
 #include "conformance/verdict.hpp"
@@ -25,11 +26,12 @@ namespace tenon::conform {
 
 struct Declaration {
   std::string match{}, reason{};
-  std::string expires{};  // "2026-12-31"; empty for unsupported
+  std::string expires{};  // "2026-12-31", the last good day; empty: never
 };
 
 struct Capabilities {
-  std::string file{};  // empty: the vendor declared nothing
+  std::string file{};    // empty: the vendor declared nothing
+  std::string digest{};  // SHA-256 of it
   std::string plugin{};
   std::vector<Declaration> unsupported{}, expected_failures{};
 };
@@ -41,6 +43,10 @@ Result<Capabilities> parse_capabilities(std::string_view text, const std::string
 
 // Turns what happened into a verdict; `today` is "2026-05-31". [any-thread; does not block; cannot fail]
 void decide(CaseResult& result, const Capabilities& declared, const std::string& today);
+// What is wrong with the declarations themselves, a sentence each: an entry past its date and, after a `complete` run,
+// an entry that excuses nothing. A run with --verify fails for any of them. [any-thread; does not block; cannot fail]
+std::vector<std::string> audit(const Capabilities& declared, const std::vector<CaseResult>& results,
+                               const std::string& today, bool complete);
 
 // Whether `pattern` (*, ?, [a-z]) matches the whole of `text`. [any-thread; does not block; cannot fail]
 bool glob(const std::string& pattern, std::string_view text);

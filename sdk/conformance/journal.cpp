@@ -2,11 +2,13 @@
 // journal.cpp: append-only; a line that was cut by a crash is passed over.
 #include "conformance/journal.hpp"
 
+#include "conformance/digest.hpp"
 #include "conformance/json.hpp"
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 
 namespace tenon::conform {
 
@@ -20,6 +22,17 @@ std::filesystem::path cache_folder() {
   return {};
 }
 
+// What makes two runs the same: where one of these differs, a result of the other means nothing.
+std::string key_of(const Options& options, const std::string& digest) {
+  std::string out = words(digest, '\n', options.seed, '\n', options.device, '\n', options.quick, '\n');
+  for (const auto& [key, value] : options.options) out += words(key, '=', value, '\n');
+  if (options.worker.empty()) return out;
+  std::error_code ignored;
+  const std::filesystem::path kit = options.worker.front();
+  return out + words(std::filesystem::file_size(kit, ignored), '\n',
+                     std::filesystem::last_write_time(kit, ignored).time_since_epoch().count());
+}
+
 }  // namespace
 
 Journal::Journal(const Options& options, const std::string& digest) {
@@ -28,9 +41,12 @@ Journal::Journal(const Options& options, const std::string& digest) {
   std::error_code error;
   std::filesystem::create_directories(folder / "tenon" / "conform", error);
   if (error) return;
-  file_ = folder / "tenon" / "conform" /
-          words(digest.substr(0, 16), "-", options.seed, "-", options.device, options.quick ? "-quick" : "",
-                ".jsonl");
+  const std::string key = key_of(options, digest);
+  const auto bytes = std::as_bytes(std::span(key));
+  file_ =
+      folder / "tenon" / "conform" /
+      (conform::digest({reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()}).substr(0, 32) +
+       ".jsonl");
 }
 
 std::vector<CaseResult> Journal::read() const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // journal.hpp: the results of a run as they come in, one line of JSON each, so that --resume can go on after a stop.
 //
-// Invariant: a journal belongs to one library (by digest), one seed and one size of run; results of another never count.
+// Invariant: a journal belongs to one library (by digest), one build of the kit, one seed, one device, one size of run and
+// one set of plugin options; results of another never count.
 #pragma once
 
 #include "conformance/runner.hpp"

@@ -95,30 +95,64 @@ Finding finding_from(const Json& json) {
 }
 
 Json to_json(const CaseResult& result) {
-  Json out{{"name", result.name},
-           {"level", result.level},
-           {"round", result.round},
-           {"verdict", name(result.verdict)},
-           {"finding", to_json(result.finding)},
-           {"declared", result.declared},
-           {"output", result.output},
-           {"milliseconds", result.milliseconds}};
-  const Case* const about = find_case(result.name);
-  if (about == nullptr || *about->op == '\0') return out;
-  out["op"] = about->op;
-  out["dtype"] = about->dtype;
-  return out;
+  return {{"name", result.name},
+          {"level", result.level},
+          {"op", result.op},
+          {"dtype", result.dtype},
+          {"round", result.round},
+          {"verdict", name(result.verdict)},
+          {"finding", to_json(result.finding)},
+          {"declared", result.declared},
+          {"expires", result.expires},
+          {"output", result.output},
+          {"in_company", result.in_company},
+          {"milliseconds", result.milliseconds}};
 }
 
 CaseResult result_from(const Json& json) {
   CaseResult out;
   out.name = json.at("name");
   out.level = json.at("level");
+  out.op = json.value("op", "");
+  out.dtype = json.value("dtype", "");
   out.round = json.at("round");
   out.finding = finding_from(json.at("finding"));
   out.output = json.at("output");
+  out.in_company = json.value("in_company", false);
   out.milliseconds = json.at("milliseconds");
   return out;  // the verdict and what was declared are decided anew
+}
+
+Json to_json(const Figure& figure) {
+  return {{"group", figure.group},
+          {"name", figure.name},
+          {"unit", figure.unit},
+          {"median", figure.median},
+          {"low", figure.low},
+          {"high", figure.high},
+          {"spread_percent", figure.spread},
+          {"samples", figure.samples},
+          {"against", static_cast<int>(figure.against)},
+          {"flops_per_byte", figure.flops_per_byte},
+          {"percent", figure.percent},
+          {"ceiling", figure.ceiling},
+          {"trouble", figure.trouble}};
+}
+
+Figure figure_from(const Json& json) {
+  Figure out;
+  out.group = json.at("group");
+  out.name = json.at("name");
+  out.unit = json.at("unit");
+  out.median = json.at("median");
+  out.low = json.at("low");
+  out.high = json.at("high");
+  out.spread = json.at("spread_percent");
+  out.samples = json.at("samples");
+  out.against = static_cast<Figure::Against>(json.at("against").get<int>());
+  out.flops_per_byte = json.at("flops_per_byte");
+  out.trouble = json.at("trouble");
+  return out;  // what it is held against is found anew, among all
 }
 
 Json to_json(const Description& description) {

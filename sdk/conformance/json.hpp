@@ -3,6 +3,7 @@
 #pragma once
 
 #include "conformance/describe.hpp"
+#include "conformance/figure.hpp"
 #include "conformance/verdict.hpp"
 
 #include <nlohmann/json.hpp>
@@ -15,6 +16,8 @@ Json to_json(const Finding& finding);
 Finding finding_from(const Json& json);
 Json to_json(const CaseResult& result);
 CaseResult result_from(const Json& json);
+Json to_json(const Figure& figure);
+Figure figure_from(const Json& json);
 Json to_json(const Description& description);
 Description description_from(const Json& json);
 

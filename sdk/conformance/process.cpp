@@ -163,8 +163,13 @@ bool send_message(int descriptor, const std::string& message) noexcept {
 }
 
 std::optional<std::string> receive_message(int descriptor) {
-  std::string out(max_message + 4096, '\0');
+  std::string out;
   while (true) {
+    const ssize_t size =
+        recv(descriptor, nullptr, 0, MSG_PEEK | MSG_TRUNC);  // waits; the length of all of it
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return {};
+    out.resize(static_cast<size_t>(size));
     const ssize_t got = recv(descriptor, out.data(), out.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return {};

@@ -43,6 +43,7 @@ Request read_request(const Json& json) {
   s.options = json.at("options").get<std::map<std::string, std::string>>();
   out.round = json.at("round");
   out.describe = json.at("describe");
+  out.perf = json.at("perf");
   out.cases = json.at("cases").get<std::vector<std::string>>();
   return out;
 }
@@ -57,6 +58,7 @@ Message read_message(const Json& json) {
     out.milliseconds = json.at("milliseconds");
   }
   if (out.kind == Message::Kind::description) out.description = description_from(json.at("description"));
+  if (out.kind == Message::Kind::figure) out.figure = figure_from(json.at("figure"));
   return out;
 }
 
@@ -72,6 +74,7 @@ std::string encode(const Request& request) {
                {"options", s.options},
                {"round", request.round},
                {"describe", request.describe},
+               {"perf", request.perf},
                {"cases", request.cases}});
 }
 
@@ -82,6 +85,7 @@ std::string encode(const Message& message) {
     out["milliseconds"] = message.milliseconds;
   }
   if (message.kind == Message::Kind::description) out["description"] = to_json(message.description);
+  if (message.kind == Message::Kind::figure) out["figure"] = to_json(message.figure);
   return dump(out);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "conformance/describe.hpp"
+#include "conformance/figure.hpp"
 #include "conformance/verdict.hpp"
 
 #include <string>
@@ -24,17 +25,19 @@ struct Request {
   Settings settings{};
   uint32_t round = 0;
   bool describe = false;  // with `cases` empty: open every device and tell its limits too
+  bool perf = false;      // measure, and run no case
   std::vector<std::string> cases{};
 };
 
 struct Message {
-  enum class Kind { begin, end, description };
+  enum class Kind { begin, end, description, figure };
   Kind kind = Kind::begin;
   int64_t sender = 0;         // process id
   std::string name{};         // the case
   Finding finding{};          // with end
   double milliseconds = 0;    // with end
   Description description{};  // with description
+  Figure figure{};            // with figure
 };
 
 // [any-thread; does not block; may fail with TN_INVALID on the way back]

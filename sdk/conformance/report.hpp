@@ -30,7 +30,26 @@ void print_line(std::ostream& out, const CaseResult& result, const Style& style)
 // Verdicts by group, what the plugin lacks, and the closing sentence.
 void print_summary(std::ostream& out, const Report& report, const Style& style);
 
+// What the plugin lacks: cases with one declared reason, or, where nobody explains, of one kind ("op.conv2d").
+struct Gap {
+  std::vector<std::string> tags{};
+  size_t cases = 0;
+  bool explained = false;
+  std::string reason{};  // the vendor's, or what the case said
+  std::string match{};   // of an entry that would explain it
+};
+std::vector<Gap> gaps_of(const Report& report);
+// The gaps, each with its reason or the remedy.
+void print_gaps(std::ostream& out, const Report& report, const Style& style);
+
+// "12.3 GB/s, 98 % of …; 11.9 … 12.6, ±1.2 %, 25 samples", or why there is none.
+std::string figure_text(const Figure& figure);
+// The figures of --perf, group by group.
+void print_figures(std::ostream& out, const Performance& performance, const Style& style);
+
 std::string report_json(const Report& report);
 std::string report_junit(const Report& report);
+// One page that asks no other for anything.
+std::string report_html(const Report& report);
 
 }  // namespace tenon::conform

@@ -43,27 +43,28 @@ void indent(std::ostream& out, const std::string& text, const char* margin) {
   for (std::string line; std::getline(lines, line);) out << margin << line << "\n";
 }
 
-// What the plugin lacks, each with the vendor's reason or the remedy.
-void print_gaps(std::ostream& out, const Report& report, const Style& style) {
-  std::map<std::string, std::pair<size_t, const CaseResult*>> gaps;
+// The vendor's reason, and until when it counts.
+std::string declared_text(const CaseResult& result) {
+  return result.declared + (result.expires.empty() ? "" : words(" (until ", result.expires, ")"));
+}
+
+// Known defects, which are not gaps: each has a date.
+void print_expected_failures(std::ostream& out, const Report& report) {
+  if (report.count(Verdict::expected_failure) == 0) return;
+  out << "\nExpected failures, declared by the vendor:\n";
   for (const CaseResult& result : report.results) {
-    if (result.finding.outcome != Outcome::unsupported) continue;
-    auto& [count, example] = gaps[result.finding.tag];
-    ++count;
-    example = &result;
+    if (result.verdict != Verdict::expected_failure) continue;
+    out << "  " << result.name << ": " << declared_text(result) << "\n";
   }
-  if (!gaps.empty()) out << "\nNot offered by the plugin:\n";
-  for (const auto& [tag, gap] : gaps) {
-    const auto& [count, example] = gap;
-    out << "  " << tag << style.quiet(words(" (", count, count == 1 ? " case)" : " cases)")) << ": ";
-    if (!example->declared.empty()) {
-      out << example->declared << "\n";
-    } else {
-      out << example->finding.reason << "\n    " << style.bad("unexplained")
-          << ": say why in capabilities.toml: "
-          << "[[unsupported]] match = \"" << tag << "\" reason = \"…\"\n";
-    }
-  }
+}
+
+void print_complaints(std::ostream& out, const Report& report, const Style& style) {
+  if (report.complaints.empty()) return;
+  const std::string title = report.options.verify
+                                ? style.bad("The declarations do not hold:")
+                                : "The declarations do not hold (--verify makes this a failure):";
+  out << "\n" << title << "\n";
+  for (const std::string& complaint : report.complaints) out << "  " << complaint << "\n";
 }
 
 const char* plural(size_t count) { return count == 1 ? "" : "s"; }
@@ -86,6 +87,7 @@ void print_header(std::ostream& out, const Report& report, size_t total, const S
   out << style.quiet(words(o.plugin, "\nsha256 ", report.digest)) << "\n";
   out << total << " case" << plural(total) << ", seed " << o.seed << (o.quick ? ", quick" : "");
   if (o.repeat > 1) out << ", " << o.repeat << " rounds";
+  if (o.round > 0) out << ", from round " << o.round;
   out << (report.declared.file.empty() ? ", nothing declared by the vendor"
                                        : ", declared: " + report.declared.file);
   if (report.resumed > 0) out << ", " << report.resumed << " resumed";
@@ -114,7 +116,7 @@ void print_trouble(std::ostream& out, const Report& report, const CaseResult& re
     out << margin << style.quiet(words("and ", failures.size() - told, " more")) << "\n";
   for (const std::string& story : result.finding.warnings) indent(out, "warning: " + story, margin);
   if (!result.finding.reason.empty()) indent(out, result.finding.reason, margin);
-  if (!result.declared.empty()) indent(out, "declared: " + result.declared, margin);
+  if (!result.declared.empty()) indent(out, "declared: " + declared_text(result), margin);
   if (!counts_as_failure(result.verdict, report.options.verify)) return;
   if (!result.output.empty()) {
     out << margin << style.quiet("what it wrote to standard error:") << "\n";
@@ -152,6 +154,9 @@ void print_summary(std::ostream& out, const Report& report, const Style& style) 
         << "\n";
   }
   print_gaps(out, report, style);
+  print_expected_failures(out, report);
+  print_complaints(out, report, style);
+  print_figures(out, report.performance, style);
   out << "\n"
       << tally_text(all, style) << " in " << std::fixed << std::setprecision(1) << report.seconds << " s. ";
   if (report.executed() == 0) {

@@ -5,6 +5,7 @@
 #include "conformance/case.hpp"
 #include "conformance/digest.hpp"
 #include "conformance/journal.hpp"
+#include "conformance/perf.hpp"
 #include "conformance/process.hpp"
 #include "conformance/protocol.hpp"
 #include "conformance/schedule.hpp"
@@ -24,9 +25,13 @@ namespace {
 // Runs first, whatever was selected: where it fails, no other case can say anything.
 constexpr const char* entry_case = "abi: the entry returns a complete descriptor";
 
-// A filter that is a case's whole name means that case alone.
-bool selected_by(const std::string& filter, std::string_view name) {
-  if (find_case(filter) != nullptr) return filter == name;
+// Failures that are tried alone, and how long one may have taken: a plugin that fails everywhere is not run twice.
+constexpr size_t most_tried_alone = 32;
+constexpr double longest_tried_alone_ms = 2000;
+
+// `whole`: the filter is a case's whole name and means that case alone.
+bool selected_by(const std::string& filter, bool whole, std::string_view name) {
+  if (whole) return filter == name;
   if (filter.find_first_of("*?[") != std::string::npos) return glob(filter, name);
   return name.find(filter) != std::string_view::npos;
 }
@@ -41,12 +46,13 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-std::string today() {
+// The present moment, UTC: "2026-05-31T12:00:00Z".
+std::string moment() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
-  char out[16];
-  return std::string(out, std::strftime(out, sizeof out, "%Y-%m-%d", &parts));
+  char out[32];
+  return std::string(out, std::strftime(out, sizeof out, "%Y-%m-%dT%H:%M:%SZ", &parts));
 }
 
 // The vendor's file: as asked for, or beside tenon-NAME.so as NAME.capabilities.toml or, when it names it, capabilities.toml.
@@ -66,23 +72,30 @@ Result<Capabilities> find_capabilities(const Options& options) {
 // One run in progress.
 class Run {
  public:
-  Run(const Options& options, const Watch& watch) : watch_(watch) { report_.options = options; }
+  Run(const Options& options, const Watch& watch) : watch_(watch) {
+    report_.options = options;
+    report_.began = moment();
+  }
   Status prepare();
   Status enter();
   Status rest();
+  void measure();
   Report finish() &&;
 
  private:
-  void take(CaseResult result, bool journaled);
+  void take(CaseResult result, bool fresh);
+  void try_alone(CaseResult& result);
   Status check_declared() const;
   Events events();
+  size_t total() const { return wanted_.size() * report_.options.repeat; }
+  std::string today() const { return report_.began.substr(0, 10); }
 
   const Watch& watch_;
   Report report_{};
   std::vector<const Case*> wanted_{};
   std::set<std::pair<std::string, uint32_t>> done_{};
   std::optional<Journal> journal_{};
-  std::string today_ = today();
+  size_t tried_alone_ = 0;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
@@ -100,7 +113,8 @@ Status Run::prepare() {
   for (CaseResult& earlier : journal_->read()) {
     const bool wanted =
         std::any_of(wanted_.begin(), wanted_.end(), [&](const Case* c) { return earlier.name == c->name; });
-    if (!wanted || earlier.round >= options.repeat || earlier.name == entry_case) continue;
+    const bool asked = earlier.round >= options.round && earlier.round - options.round < options.repeat;
+    if (!wanted || !asked || earlier.name == entry_case) continue;
     if (done_.contains({earlier.name, earlier.round})) continue;
     ++report_.resumed;
     take(std::move(earlier), false);
@@ -108,10 +122,27 @@ Status Run::prepare() {
   return {};
 }
 
-void Run::take(CaseResult result, bool journaled) {
-  decide(result, report_.declared, today_);
+// A case that failed in a process it shared is tried in one of its own, so that the line that repeats it is true.
+void Run::try_alone(CaseResult& result) {
+  const Case* const wanted = find_case(result.name);
+  if (wanted == nullptr || wanted->alone || tried_alone_ >= most_tried_alone) return;
+  if (result.milliseconds > longest_tried_alone_ms) return;
+  ++tried_alone_;
+  std::optional<CaseResult> alone;
+  const Status said = run_batches(report_.options, {{.round = result.round, .cases = {wanted}}}, false,
+                                  {.done = [&](CaseResult found) { alone = std::move(found); }});
+  if (!said.ok() || !alone || alone->finding.outcome == Outcome::failed) return;
+  result.in_company = true;
+  result.finding.warnings.push_back(
+      "alone it passes: it depends on the cases of its group before it, or on chance; the line below runs "
+      "its group");
+}
+
+void Run::take(CaseResult result, bool fresh) {
+  decide(result, report_.declared, today());
+  if (fresh && result.verdict == Verdict::failed) try_alone(result);
   done_.insert({result.name, result.round});
-  if (journaled) journal_->append(result);
+  if (fresh) journal_->append(result);
   const bool extra = result.name == entry_case &&
                      std::find(wanted_.begin(), wanted_.end(), find_case(entry_case)) == wanted_.end();
   if (extra && result.verdict == Verdict::passed)
@@ -126,21 +157,21 @@ Events Run::events() {
           .described =
               [this](Description found) {
                 report_.plugin = std::move(found);
-                if (watch_.started) watch_.started(report_, wanted_.size() * report_.options.repeat);
+                if (watch_.started) watch_.started(report_, total());
               }};
 }
 
 Status Run::enter() {
   const Case* const entry = find_case(entry_case);
   if (entry == nullptr) return {};
-  TN_TRY(run_batches(report_.options, {{.round = 0, .cases = {entry}}}, true, events()));
+  TN_TRY(run_batches(report_.options, {{.round = report_.options.round, .cases = {entry}}}, true, events()));
   if (report_.plugin) return check_declared();
   report_.trouble = "the plugin could not be entered";
   for (const CaseResult& result : report_.results) {
     if (result.name == entry_case && !result.finding.failures.empty())
       report_.trouble = result.finding.failures.front();
   }
-  if (watch_.started) watch_.started(report_, wanted_.size() * report_.options.repeat);
+  if (watch_.started) watch_.started(report_, total());
   return {};
 }
 
@@ -155,7 +186,8 @@ Status Run::check_declared() const {
 Status Run::rest() {
   const bool pointless = !report_.plugin;
   std::deque<Batch> queue;
-  for (uint32_t round = 0; round < report_.options.repeat; ++round) {
+  const uint32_t first = report_.options.round;
+  for (uint32_t round = first; round - first < report_.options.repeat; ++round) {
     std::vector<const Case*> open;
     for (const Case* wanted : wanted_) {
       if (done_.contains({wanted->name, round})) continue;
@@ -163,10 +195,7 @@ Status Run::rest() {
         open.push_back(wanted);
         continue;
       }
-      CaseResult result;
-      result.name = wanted->name;
-      result.level = wanted->level;
-      result.round = round;
+      CaseResult result = not_run_yet(*wanted, round);
       result.finding.reason = report_.trouble;
       report_.results.push_back(std::move(result));
     }
@@ -175,11 +204,20 @@ Status Run::rest() {
   return run_batches(report_.options, std::move(queue), false, events());
 }
 
+void Run::measure() {
+  if (report_.options.perf && report_.plugin) {
+    report_.performance = measure_apart(report_.options, watch_.measured);
+  }
+}
+
 Report Run::finish() && {
   std::stable_sort(report_.results.begin(), report_.results.end(),
                    [](const CaseResult& a, const CaseResult& b) {
                      return std::tie(a.round, a.level, a.name) < std::tie(b.round, b.level, b.name);
                    });
+  const Options& o = report_.options;
+  const bool complete = report_.plugin && o.level < 0 && o.filters.empty();
+  report_.complaints = audit(report_.declared, report_.results, today(), complete);
   report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   return std::move(report_);
 }
@@ -198,18 +236,23 @@ size_t Report::executed() const noexcept {
 }
 
 bool Report::passed() const noexcept {
+  if (options.verify && !complaints.empty()) return false;
   return executed() > 0 && std::none_of(results.begin(), results.end(), [&](const CaseResult& r) {
            return counts_as_failure(r.verdict, options.verify);
          });
 }
 
 std::vector<const Case*> select(const Options& options) {
+  std::vector<std::pair<std::string, bool>> filters;  // and whether each is a whole name
+  for (const std::string& filter : options.filters)
+    filters.emplace_back(filter, find_case(filter) != nullptr);
   std::vector<const Case*> out;
   for (const Case& known : all_cases()) {
     if (options.level >= 0 && known.level > options.level) continue;
-    const bool wanted = options.filters.empty() ||
-                        std::any_of(options.filters.begin(), options.filters.end(),
-                                    [&](const std::string& f) { return selected_by(f, known.name); });
+    const bool wanted =
+        filters.empty() || std::any_of(filters.begin(), filters.end(), [&](const auto& filter) {
+          return selected_by(filter.first, filter.second, known.name);
+        });
     if (wanted) out.push_back(&known);
   }
   return out;
@@ -220,16 +263,20 @@ Result<Report> run(const Options& options, const Watch& watch) {
   TN_TRY(going.prepare());
   TN_TRY(going.enter());
   TN_TRY(going.rest());
+  going.measure();
   return std::move(going).finish();
 }
 
 std::string reproduce_line(const Report& report, const CaseResult& result) {
   const Options& o = report.options;
-  std::string out =
-      words("tenon conform ", quoted(o.plugin), " --filter '", result.name, "' --seed ", o.seed);
+  const std::string group = result.name.substr(0, result.name.find(':')) + ": *";
+  std::string out = words(quoted(o.program), " conform ", quoted(o.plugin), " --filter ",
+                          quoted(result.in_company ? group : result.name), " --seed ", o.seed);
+  if (result.round != 0) out += words(" --round ", result.round);
   if (o.quick) out += " --quick";
+  if (o.verify) out += " --verify";
   if (o.device != 0) out += words(" --device ", o.device);
-  if (result.round != 0) out += words(" --repeat ", result.round + 1);
+  if (o.deadline_s != default_deadline_s) out += words(" --deadline ", o.deadline_s);
   if (!o.capabilities.empty()) out += words(" --capabilities ", quoted(o.capabilities));
   for (const auto& [key, value] : o.options) out += words(" --option ", quoted(key + "=" + value));
   return out;

@@ -8,6 +8,7 @@
 #include "conformance/capabilities.hpp"
 #include "conformance/case.hpp"
 #include "conformance/describe.hpp"
+#include "conformance/figure.hpp"
 #include "conformance/verdict.hpp"
 
 #include <functional>
@@ -17,18 +18,24 @@
 
 namespace tenon::conform {
 
+inline constexpr double default_deadline_s = 30;
+
 struct Options {
   std::string plugin{};        // the library's file
   std::string capabilities{};  // empty: the file beside the library, if there is one
-  std::vector<std::string>
-      worker{};    // the command that becomes `serve(3)`: {"/proc/self/exe", "conform", "--worker"}
-  int level = -1;  // levels 0 … level; negative: all there are
+  // The command that becomes `serve(3)`: {"/proc/self/exe", "conform", "--worker"}.
+  std::vector<std::string> worker{};
+  std::string program = "tenon";       // as the user called it: reproduce lines begin with it
+  int level = -1;                      // levels 0 … level; negative: all there are
   std::vector<std::string> filters{};  // globs or parts of names; empty: all
-  bool quick = false, verify = false, resume = false;
+  bool quick = false, verify = false, resume = false, perf = false;
   uint64_t seed = 1;
-  uint32_t repeat = 1, jobs = 1, device = 0;
-  double deadline_s = 30;                        // of one case
+  uint32_t repeat = 1, round = 0;  // rounds `round` … round + repeat - 1
+  uint32_t jobs = 1, device = 0;
+  double deadline_s = default_deadline_s;        // of one case
   std::map<std::string, std::string> options{};  // for the plugin: "threads" → "2"
+  // What a report says about where it was made: "cpu" → "…". It changes nothing.
+  std::vector<std::pair<std::string, std::string>> environment{};
 };
 
 struct Report {
@@ -37,8 +44,11 @@ struct Report {
   std::optional<Description> plugin{};
   std::string trouble{};  // why the plugin could not be described
   Capabilities declared{};
+  std::vector<std::string> complaints{};  // about the declarations: failures under --verify
   std::vector<CaseResult> results{};
-  size_t resumed = 0;  // results taken from an earlier run
+  Performance performance{};
+  size_t resumed = 0;   // results taken from an earlier run
+  std::string began{};  // "2026-05-31T12:00:00Z"
   double seconds = 0;
 
   size_t count(Verdict verdict) const noexcept;
@@ -52,6 +62,7 @@ struct Watch {
   std::function<void(const Report& so_far, size_t total)> started{};
   std::function<void(const std::string& name)> began{};
   std::function<void(const CaseResult& result)> finished{};
+  std::function<void(const std::string& name)> measured{};
 };
 
 // The cases that `options` select, in order. [any-thread; does not block; cannot fail]

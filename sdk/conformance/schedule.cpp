@@ -75,12 +75,8 @@ void Worker::flush() {
 }
 
 void Worker::finish_case(Finding finding, double milliseconds) {
-  const Case& wanted = *batch_.cases.front();
+  CaseResult result = not_run_yet(*batch_.cases.front(), batch_.round);
   batch_.cases.pop_front();
-  CaseResult result;
-  result.name = wanted.name;
-  result.level = wanted.level;
-  result.round = batch_.round;
   result.finding = std::move(finding);
   result.milliseconds = milliseconds;
   held_.push_back(std::move(result));
@@ -169,19 +165,36 @@ bool Worker::step() {
 
 }  // namespace
 
+CaseResult not_run_yet(const Case& wanted, uint32_t round) {
+  CaseResult out;
+  out.name = wanted.name;
+  out.op = wanted.op;
+  out.dtype = wanted.dtype;
+  out.level = wanted.level;
+  out.round = round;
+  return out;
+}
+
 std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round) {
+  struct Open {
+    size_t place = 0;  // in `out`
+    size_t bytes = 0;  // of the names in it
+  };
   std::deque<Batch> out;
-  std::map<std::pair<int, std::string_view>, size_t>
-      shared;  // the batch of each group, by its place in `out`
+  std::map<std::pair<int, std::string_view>, Open> groups;
   for (const Case* wanted : cases) {
-    const auto [place, added] = shared.try_emplace({wanted->level, wanted->group()}, out.size());
     if (wanted->alone) {
-      if (added) shared.erase(place);
       out.push_back({.round = round, .cases = {wanted}});
       continue;
     }
-    if (added) out.push_back({.round = round, .cases = {}});
-    out[place->second].cases.push_back(wanted);
+    const size_t bytes = std::string_view(wanted->name).size();
+    Open& open = groups[{wanted->level, wanted->group()}];
+    if (open.bytes == 0 || open.bytes + bytes > most_name_bytes) {
+      open = {.place = out.size()};
+      out.push_back({.round = round, .cases = {}});
+    }
+    open.bytes += bytes;
+    out[open.place].cases.push_back(wanted);
   }
   return out;
 }

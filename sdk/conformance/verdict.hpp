@@ -16,7 +16,7 @@ enum class Verdict {
   passed,
   failed,
   skipped,           // the machine lacks something
-  unsupported,       // the plugin lacks it, and capabilities.toml says why
+  unsupported,       // the plugin lacks it, and capabilities.toml says why, for good or until a date
   unexplained,       // the plugin lacks it, and nobody says why: a failure under --verify
   expected_failure,  // fails, as capabilities.toml says, with a date by which it must not
   unexpected_pass,   // declared to fail or to be unsupported, and works: a failure under --verify
@@ -30,12 +30,15 @@ bool counts_as_failure(Verdict verdict, bool verify) noexcept;
 
 struct CaseResult {
   std::string name{};
+  std::string op{}, dtype{};  // of the case, where it is about one
   int level = 0;
   uint32_t round = 0;  // of --repeat
   Verdict verdict = Verdict::not_run;
   Finding finding{};
-  std::string declared{};  // the reason in capabilities.toml that matched
-  std::string output{};    // what the process wrote to standard error, cut in the middle
+  std::string declared{};   // the reason in capabilities.toml that matched
+  std::string expires{};    // and its date, where it has one
+  std::string output{};     // what the process wrote to standard error, cut in the middle
+  bool in_company = false;  // it fails after the cases of its group that come before it, and passes alone
   double milliseconds = 0;
 };
 

@@ -4,9 +4,12 @@
 
 #include "conformance/case.hpp"
 #include "conformance/describe.hpp"
+#include "conformance/perf.hpp"
 #include "conformance/process.hpp"
 #include "conformance/protocol.hpp"
 
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,14 +90,24 @@ void serve_description(int descriptor, const Request& request) {
   tell(descriptor, {.kind = Message::Kind::end, .finding = std::move(trouble)});
 }
 
+void serve_figures(int descriptor, const Request& request) {
+  Context t(request.settings, Random(request.settings.seed));
+  measure(t, [&](Figure figure) {
+    tell(descriptor, {.kind = Message::Kind::figure, .figure = std::move(figure)});
+  });
+  static_cast<void>(t.finish(t.require(true)));
+}
+
 }  // namespace
 
 int serve(int descriptor) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a runner that is killed leaves nobody behind, not even in a hang
   share_breadcrumb(breadcrumb_descriptor);
   const auto text = receive_message(descriptor);
   if (!text) return lost_connection_status;
   const auto request = decode_request(*text);
   if (!request.ok()) return 2;
+  if (request->perf) serve_figures(descriptor, *request);
   if (request->describe) serve_description(descriptor, *request);
   serve_cases(descriptor, *request);
   return 0;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Runs `tenon conform` on one wrong plugin and holds the verdicts against README.md.
-Invariant: the named case fails, every other selected case still gets a verdict, and the failing case's reproduce line
-fails in the same way.
+Invariant: the named case fails, every other selected case still gets a verdict, nothing of the plugin's output reaches
+ours, and the failing case's reproduce line, pasted into a shell as it is, fails in the same words.
   check_wrong.py TOOL PLUGIN.so            a wrong plugin; its row is found by the file's name
   check_wrong.py TOOL PLUGIN.so --control  the honest plugin: all of level 0 passes, under --verify; of level 1, what
                                            it runs at all
@@ -11,7 +11,6 @@ fails in the same way.
 import json
 import pathlib
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
 NOT_WRONG = {"honest", "honest_kernel", "right"}
 UNSUPPORTED_TYPE = "op add: f64"  # which the honest plugin refuses, and one wrong plugin boasts of
+# What a plugin can do to the process it lives in: the run must survive each, so each must have its plugin.
+HOSTILE = {"crashes", "hangs", "exits", "forks", "closes_descriptors", "talks_to_stdout"}
+MEASURED = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")  # addresses, times and counts differ from run to run
 
 
 def rows():
@@ -70,6 +72,21 @@ def check_seeds(tool, plugin):
     expect(run("7") != run("8"), "two seeds gave the same run")
 
 
+def told(output, case):
+    """How a run's output speaks of a case: its verdict and the first line of its story, without what was measured."""
+    lines = output.splitlines()
+    at = next((i for i, line in enumerate(lines) if re.match(rf"failed +{re.escape(case)}( |$)", line)), None)
+    expect(at is not None, f"'{case}' does not fail:\n{output}")
+    return MEASURED.sub("N", lines[at + 1].strip())
+
+
+def pasted(line):
+    """The output of a line that somebody pastes into a shell."""
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=100)
+    expect(done.returncode == 1, f"'{line}' ends with {done.returncode} instead of 1:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
 def check_wrong(tool, plugin, case):
     group = case.split(":")[0]
     code, report, output = conform(tool, plugin, "--filter", f"{group}: *", "--deadline", "4")
@@ -80,16 +97,20 @@ def check_wrong(tool, plugin, case):
     failed = next(c for c in report["cases"] if c["name"] == case)
     expect(failed["finding"]["failures"], f"'{case}' failed without a word")
     print(case, "→", failed["finding"]["failures"][0])
-    again = shlex.split(failed["again"])
-    repeated = subprocess.run([tool, *again[1:], "--deadline", "4"], capture_output=True, text=True, timeout=100)
-    expect(repeated.returncode == 1 and case in repeated.stdout, f"'{failed['again']}' does not fail:\n{repeated.stdout}")
+    expect("\n" not in failed["again"], f"more than one line: {failed['again']}")
+    expect(f"again: {failed['again']}\n" in output, f"the line '{failed['again']}' was not printed:\n{output}")
+    again = pasted(failed["again"])
     if case.startswith("op "):
         story = failed["finding"]["failures"][0]
-        expect(story in repeated.stdout, f"'{failed['again']}' fails in another way than\n{story}\n{repeated.stdout}")
+        expect(story in again, f"'{failed['again']}' fails in another way than\n{story}\n{again}")
+    first, second = told(output, case), told(again, case)
+    expect(first == second, f"pasted, it fails in other words:\n{first}\n{second}")
+    expect("stream created" not in output, f"the plugin spoke on our standard output:\n{output}")
 
 
 def check_rows(folder):
     there = {path.stem for path in pathlib.Path(folder).glob("*.cpp")} - NOT_WRONG
+    expect(HOSTILE <= there, f"nothing tests that a run survives {HOSTILE - there}")
     expect(there == set(rows()), f"plugins without a row: {there - set(rows())}; rows without one: {set(rows()) - there}")
     print(len(there), "wrong plugins, each with its row")
 

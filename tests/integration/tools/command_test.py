@@ -10,17 +10,19 @@ import subprocess
 import sys
 import tempfile
 import unittest
-import xml.etree.ElementTree
 
 TOOL = os.environ["TENON_TEST_TOOL"]
 RIGHT = os.environ["TENON_TEST_RIGHT_PLUGIN"]
-CRASHING = os.environ["TENON_TEST_CRASHING_PLUGIN"]
 
 
 def tenon(*words, cwd=None, **environment):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k not in ("NO_COLOR",)}
-    return subprocess.run([TOOL, *map(str, words)], cwd=cwd, env=kept | environment, text=True, capture_output=True,
+    return subprocess.run([TOOL, *map(str, words)], cwd=cwd, env=clean(**environment), text=True, capture_output=True,
                           timeout=200)
+
+
+def clean(**more):
+    """The environment without what steers Tenon, and with `more`."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("TENON_") and k not in ("NO_COLOR",)} | more
 
 
 class Case(unittest.TestCase):
@@ -126,87 +128,6 @@ class NewPlugin(Case):
         for name in ("Acme", "2fast", "a-b", "", "x" * 20, "../up"):
             self.expect(tenon("new-plugin", name, cwd=self.folder), 2, where="stderr")
         self.assertEqual(list(self.folder.iterdir()), [])
-
-
-class Conform(Case):
-    FILTER = ("--filter", "copy: zero bytes are legal everywhere", "--filter", "abi: *")
-
-    def test_list_names_cases_and_runs_none(self):
-        self.expect(tenon("conform", "--list", "--filter", "fill: *"), 0, "level 0  fill: zero bytes are legal")
-        self.expect(tenon("conform", "--list", "--filter", "nothing like it"), 2, where="stderr")
-
-    def test_reports(self):
-        done = tenon("conform", RIGHT, "--quick", *self.FILTER, "--json", self.folder / "r.json", "--junit",
-                     self.folder / "r.xml")
-        self.expect(done, 0, "The plugin conforms.", "seed 1")
-        found = json.loads((self.folder / "r.json").read_text())
-        self.assertTrue(found["passed"])
-        suite = xml.etree.ElementTree.parse(self.folder / "r.xml").getroot().find("testsuite")
-        self.assertEqual(int(suite.get("tests")), len(found["cases"]))
-        self.assertEqual(suite.get("failures"), "0")
-
-    def test_a_crash_is_one_failed_case_and_the_run_goes_on(self):
-        done = tenon("conform", CRASHING, "--quick", "--filter", "fill: *")
-        self.expect(done, 1, "SEGV", "the last call was stream.fill", "does not conform", "again: tenon conform",
-                    "passed           fill: a span that leaves its memory is TN_INVALID")
-
-    def run_json(self, *words):
-        tenon("conform", RIGHT, "--quick", "--filter", "order: random*", *words, "--json", self.folder / "r.json")
-        return json.loads((self.folder / "r.json").read_text())["cases"]
-
-    def test_a_seed_repeats_and_another_differs(self):
-        drawn = [[case["finding"]["drawn"] for case in self.run_json("--seed", seed)] for seed in ("5", "5", "6")]
-        self.assertEqual(drawn[0], drawn[1])
-        self.assertNotEqual(drawn[0], drawn[2])
-
-    def test_rounds_draw_their_own_numbers(self):
-        cases = [case for case in self.run_json("--repeat", "3") if case["name"].startswith("order: random graphs behind")]
-        self.assertEqual(len(cases), 3)
-        self.assertEqual(len({case["finding"]["drawn"] for case in cases}), 3)
-
-    def test_several_jobs_give_the_same_verdicts(self):
-        one = tenon("conform", RIGHT, "--quick", "--jobs", "4", "--filter", "fill: *", "--filter", "copy: *")
-        self.expect(one, 0, "The plugin conforms.")
-
-    def test_resume_goes_on_where_it_stopped(self):
-        cache = {"XDG_CACHE_HOME": str(self.folder)}
-        self.expect(tenon("conform", RIGHT, "--quick", "--filter", "fill: *", **cache), 0)
-        done = tenon("conform", RIGHT, "--quick", "--filter", "fill: *", "--filter", "strided: *", "--resume", **cache)
-        self.expect(done, 0, "5 resumed", "The plugin conforms.")
-
-    def test_declarations_count(self):
-        declared = self.folder / "c.toml"
-        words = ("conform", CRASHING, "--quick", "--filter", "fill: zero bytes are legal", "--capabilities", declared)
-        entry = '[plugin]\nname = "honest"\n[[expected_failure]]\nmatch = "fill: zero *"\nreason = "known"\nexpires = {}\n'
-        declared.write_text(entry.format("2999-01-01"))
-        self.expect(tenon(*words), 0, "expected failure", "declared: known")
-        declared.write_text(entry.format("2001-01-01"))
-        self.expect(tenon(*words), 1, "expected failure until 2001-01-01")
-        declared.write_text('[plugin]\nname = "honest"\n[[oops]]\n')
-        self.expect(tenon(*words), 2, "unknown key 'oops'", where="stderr")
-        declared.write_text('[plugin]\nname = "other"\n')
-        self.expect(tenon(*words), 2, "'other'", "'honest'", where="stderr")
-
-    def test_an_unexpected_pass_fails_under_verify(self):
-        declared = self.folder / "c.toml"
-        declared.write_text('[plugin]\nname = "honest"\n[[unsupported]]\nmatch = "fill: zero *"\nreason = "no"\n')
-        words = ("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--capabilities", declared)
-        self.expect(tenon(*words), 0, "unexpected pass")
-        self.expect(tenon(*words, "--verify"), 1, "unexpected pass")
-
-    def test_a_library_that_is_no_plugin_fails_in_one_case_and_the_rest_is_not_run(self):
-        (self.folder / "tenon-bad.so").write_text("no library at all")
-        done = tenon("conform", self.folder / "tenon-bad.so", "--quick", "--filter", "copy: *")
-        self.expect(done, 1, "could not be entered", "dlopen", "not run")
-
-    def test_a_device_that_is_not_there_executes_nothing_and_fails(self):
-        done = tenon("conform", RIGHT, "--quick", "--device", "7", "--filter", "fill: *")
-        self.expect(done, 1, "No case was executed")
-
-    def test_what_does_not_exist_is_a_wrong_question(self):
-        self.expect(tenon("conform", "/no/such.so"), 2, "/no/such.so", where="stderr")
-        self.expect(tenon("conform"), 2, "needs a plugin", where="stderr")
-        self.expect(tenon("conform", RIGHT, "--filter", "nothing like it"), 2, "no case", where="stderr")
 
 
 class Replay(Case):

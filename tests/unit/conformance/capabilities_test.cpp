@@ -72,6 +72,54 @@ TEST_CASE("capabilities: a declared case that passes is an unexpected pass, by n
   CHECK(verdict(result("copy: even offsets", Outcome::passed)) == Verdict::passed);
 }
 
+TEST_CASE("capabilities: a gap with a date is unsupported until then") {
+  const auto declared = parse_capabilities(
+      "[plugin]\nname = \"foo\"\n[[unsupported]]\nmatch = \"op:conv2d\"\nreason = \"not yet\"\nexpires = "
+      "2026-06-30",
+      "foo.toml");
+  REQUIRE(declared.ok());
+  CaseResult before = result("op: conv2d", Outcome::unsupported, "op:conv2d"), after = before;
+  decide(before, *declared, "2026-06-30");
+  CHECK(before.verdict == Verdict::unsupported);
+  CHECK(before.expires == "2026-06-30");
+  decide(after, *declared, "2026-07-01");
+  CHECK(after.verdict == Verdict::unexplained);
+  REQUIRE(after.finding.warnings.size() == 1);
+  CHECK(after.finding.warnings[0].find("until 2026-06-30: not yet") != std::string::npos);
+}
+
+TEST_CASE("capabilities: an entry that is still good speaks before one past its date") {
+  const auto declared = parse_capabilities(
+      "[plugin]\nname = \"foo\"\n"
+      "[[expected_failure]]\nmatch = \"copy: *\"\nreason = \"old\"\nexpires = 2025-01-01\n"
+      "[[expected_failure]]\nmatch = \"copy: odd *\"\nreason = \"new\"\nexpires = 2027-01-01\n",
+      "foo.toml");
+  REQUIRE(declared.ok());
+  CaseResult broken = result("copy: odd offsets", Outcome::failed);
+  decide(broken, *declared, "2026-01-01");
+  CHECK(broken.verdict == Verdict::expected_failure);
+  CHECK(broken.declared == "new");
+}
+
+TEST_CASE("capabilities: an entry past its date is told, whether or not anything matches it") {
+  const auto declared = parse_capabilities(good, "foo.toml");
+  REQUIRE(declared.ok());
+  CHECK(audit(*declared, {}, "2026-12-31", false).empty());
+  const auto told = audit(*declared, {}, "2027-01-01", false);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("[[expected_failure]] 'copy: odd *' expired on 2026-12-31") != std::string::npos);
+}
+
+TEST_CASE("capabilities: an entry that excuses nothing is told after a complete run only") {
+  const auto declared = parse_capabilities(good, "foo.toml");
+  REQUIRE(declared.ok());
+  const std::vector<CaseResult> results{result("copy: odd offsets", Outcome::failed)};
+  CHECK(audit(*declared, results, "2026-01-01", false).empty());
+  const auto told = audit(*declared, results, "2026-01-01", true);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("[[unsupported]] 'stream.promise' excuses nothing") != std::string::npos);
+}
+
 TEST_CASE("capabilities: declaring something unsupported does not excuse a failure of it") {
   CHECK(verdict(result("promise: a", Outcome::failed, "stream.promise")) == Verdict::failed);
 }
@@ -94,9 +142,8 @@ TEST_CASE("capabilities: what is misspelt or missing is told with its place") {
         std::string::npos);
   CHECK(refusal("[plugin]\nname = \"a\"\n[[expected_failure]]\nmatch = \"x\"\nreason = \"y\"")
             .find("'expires'") != std::string::npos);
-  CHECK(
-      refusal("[plugin]\nname = \"a\"\n[[unsupported]]\nmatch = \"x\"\nreason = \"y\"\nexpires = 2026-01-01")
-          .find("unknown key 'expires'") != std::string::npos);
+  CHECK(refusal("[plugin]\nname = \"a\"\n[[unsupported]]\nmatch = \"x\"\nreason = \"y\"\nexpires = \"soon\"")
+            .find("not a date") != std::string::npos);
   CHECK(refusal("[[unsupported]]\nmatch = \"x\"\nreason = \"y\"").find("[plugin]") != std::string::npos);
   CHECK(refusal("[plugin\n").find("foo.toml:") != std::string::npos);
 }

@@ -33,13 +33,17 @@ TEST_CASE("journal: results come back as they were, and a cut line is passed ove
   CHECK(journal.read().empty());
 }
 
-TEST_CASE("journal: another seed, size or library has another journal") {
+TEST_CASE("journal: another seed, size, option or library has another journal") {
   Options one, other;
   other.seed = 2;
   Options quick;
   quick.quick = true;
+  Options profile;
+  profile.options["profile"] = "ascend";
   const std::string file = Journal(one, "0123456789abcdef").file();
   CHECK(Journal(other, "0123456789abcdef").file() != file);
   CHECK(Journal(quick, "0123456789abcdef").file() != file);
+  CHECK(Journal(profile, "0123456789abcdef").file() != file);
   CHECK(Journal(one, "fedcba9876543210").file() != file);
+  CHECK(Journal(Options{}, "0123456789abcdef").file() == file);
 }

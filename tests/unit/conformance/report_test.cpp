@@ -44,6 +44,72 @@ TEST_CASE("report: JUnit is well-formed and counts what fails") {
   CHECK(has(xml, "again: tenon conform"));
 }
 
+TEST_CASE("report: JUnit fails whenever the run fails, and keeps unsupported and expected failures apart") {
+  Report report = sample();
+  report.results = {result("copy: fine", Verdict::passed),
+                    result("copy: odd", Verdict::expected_failure, Outcome::failed),
+                    result("promise: none", Verdict::unsupported, Outcome::unsupported)};
+  report.results[1].declared = "until driver 5.2";
+  report.results[1].expires = "2026-12-31";
+  report.complaints = {"an entry expired"};
+  CHECK(has(report_junit(report), "failures=\"0\" skipped=\"2\""));
+  CHECK(has(report_junit(report), "\"expected failure: until driver 5.2 (until 2026-12-31)\""));
+  CHECK(has(report_junit(report), "\"unsupported: "));
+  report.options.verify = true;
+  CHECK(has(report_junit(report), "tests=\"4\" failures=\"1\""));
+  CHECK(has(report_junit(report), "<failure message=\"an entry expired\"/>"));
+  report.complaints.clear();
+  report.results = {result("copy: fine", Verdict::skipped, Outcome::skipped)};
+  CHECK(has(report_junit(report), "<failure message=\"no case was executed\"/>"));
+}
+
+TEST_CASE("report: what a plugin writes cannot break the XML") {
+  Report report = sample();
+  report.results[1].output = "\xff\xfe \x01 <b>]]>";
+  const std::string xml = report_junit(report);
+  CHECK(has(xml, "&lt;b&gt;]]&gt;"));
+  CHECK_FALSE(has(xml, "\xff"));
+  CHECK_FALSE(has(xml, "\x01"));
+}
+
+TEST_CASE("report: the page carries the report and lets nothing out of it") {
+  Report report = sample();
+  report.results[1].output = "</script><script>alert(1)</script><!--";
+  const std::string page = report_html(report);
+  CHECK(has(page, "<!doctype html>"));
+  CHECK(has(page, "copy: fine"));
+  CHECK(has(page, "\\u003c/script>\\u003cscript>alert(1)"));
+  CHECK_FALSE(has(page, "<script>alert"));
+  CHECK_FALSE(has(page, "@REPORT@"));
+  CHECK_FALSE(has(page, "@page."));
+  for (const char* elsewhere : {"http://", "https://", "src=\"", "@import", "url("})
+    CHECK_FALSE(has(page, elsewhere));
+}
+
+TEST_CASE("report: under --verify declarations that do not hold fail the run") {
+  Report report = sample();
+  report.results = {result("copy: fine", Verdict::passed)};
+  report.complaints = {"foo.toml: [[unsupported]] 'x' excuses nothing"};
+  CHECK(report.passed());
+  report.options.verify = true;
+  CHECK_FALSE(report.passed());
+  std::ostringstream out;
+  print_summary(out, report, Style{});
+  CHECK(has(out.str(), "'x' excuses nothing"));
+  CHECK(has(out.str(), "does not conform"));
+}
+
+TEST_CASE("report: an expected failure stands apart from the gaps, with its date") {
+  Report report = sample();
+  report.results.push_back(result("copy: odd", Verdict::expected_failure, Outcome::failed));
+  report.results.back().declared = "until driver 5.2";
+  report.results.back().expires = "2026-12-31";
+  std::ostringstream out;
+  print_summary(out, report, Style{});
+  CHECK(has(out.str(),
+            "Expected failures, declared by the vendor:\n  copy: odd: until driver 5.2 (until 2026-12-31)"));
+}
+
 TEST_CASE("report: JSON parses and holds every verdict") {
   const auto json = nlohmann::json::parse(report_json(sample()));
   CHECK(json["passed"] == false);
@@ -59,6 +125,21 @@ TEST_CASE("report: the line that repeats a case names everything that matters") 
   report.options.options["threads"] = "2";
   CHECK(reproduce_line(report, report.results[0]) ==
         "tenon conform ./tenon-foo.so --filter 'copy: fine' --seed 7 --quick --device 2 --option threads=2");
+  report.options.program = "./my build/tenon";
+  report.options.verify = true;
+  report.options.deadline_s = 4;
+  report.results[0].round = 3;
+  CHECK(reproduce_line(report, report.results[0]) ==
+        "'./my build/tenon' conform ./tenon-foo.so --filter 'copy: fine' --seed 7 --round 3 --quick --verify "
+        "--device 2 "
+        "--deadline 4 --option threads=2");
+}
+
+TEST_CASE("report: a case that fails in company only is repeated with its group") {
+  Report report = sample();
+  report.results[1].in_company = true;
+  CHECK(reproduce_line(report, report.results[1]) ==
+        "tenon conform ./tenon-foo.so --filter 'copy: *' --seed 7");
 }
 
 TEST_CASE("report: a file name with a space is quoted in the line that repeats a case") {
@@ -84,4 +165,31 @@ TEST_CASE("report: a run that executed nothing has not passed") {
   std::ostringstream out;
   print_summary(out, report, Style{});
   CHECK(has(out.str(), "No case was executed"));
+}
+
+TEST_CASE("report: gaps are told once for each reason, or once for each kind that nobody explains") {
+  Report report;
+  const auto gap = [&](const char* tag, Verdict verdict, const char* declared) {
+    report.results.push_back(result("op: case", verdict, Outcome::unsupported));
+    report.results.back().finding.tag = tag;
+    report.results.back().finding.reason = "supports says no";
+    report.results.back().declared = declared;
+  };
+  for (const char* dtype : {"f16", "f32", "f64", "bf16"}) {
+    gap((std::string("op.conv2d.") + dtype).c_str(), Verdict::unsupported, "not yet");
+    gap((std::string("op.exp.") + dtype).c_str(), Verdict::unexplained, "");
+  }
+  gap("op.max_pool.f32", Verdict::unsupported, "not yet");
+  gap("stream.promise", Verdict::unexplained, "");
+  const auto gaps = gaps_of(report);
+  REQUIRE(gaps.size() == 3);
+  CHECK(gaps[0].cases == 5);
+  CHECK(gaps[0].reason == "not yet");
+  CHECK(gaps[1].cases == 4);
+  CHECK(gaps[1].match == "op.exp.*");
+  CHECK(gaps[2].match == "stream.promise");
+  std::ostringstream out;
+  print_gaps(out, report, Style{});
+  CHECK(has(out.str(), "op.conv2d.f16, op.conv2d.f32, op.conv2d.f64 and 2 more (5 cases): not yet"));
+  CHECK(has(out.str(), "match = \"op.exp.*\""));
 }

@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <deque>
 #include <set>
 #include <string>
 
@@ -54,4 +55,25 @@ TEST_CASE("selection: cases of one group share a process, those that are alone d
     for (const Case* member : batch.cases) CHECK(member->group() == first.group());
   }
   CHECK(total == chosen.size());
+}
+
+TEST_CASE("selection: a group too large for one request is several processes, and loses no case") {
+  std::deque<std::string> names;
+  std::deque<Case> cases;
+  std::vector<const Case*> chosen;
+  for (int i = 0; i < 3000; ++i) {
+    names.push_back("op: case number " + std::to_string(i));
+    cases.push_back({.level = 1, .name = names.back().c_str()});
+    chosen.push_back(&cases.back());
+  }
+  std::vector<const Case*> found;
+  const auto made = batches(chosen, 0);
+  CHECK(made.size() > 2);
+  for (const Batch& batch : made) {
+    size_t bytes = 0;
+    for (const Case* member : batch.cases) bytes += std::string(member->name).size();
+    CHECK(bytes <= most_name_bytes);
+    found.insert(found.end(), batch.cases.begin(), batch.cases.end());
+  }
+  CHECK((found == chosen));
 }
