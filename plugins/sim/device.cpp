@@ -23,6 +23,7 @@ void Device::limits(tn_device_limits& out) const {
 }
 
 Status Device::memory_info(tn_memory_info& out) {
+  const Bound bound(*card_);
   TN_TRY(card_->alive());
   out.total_bytes = card_->arena().total();
   out.used_here_bytes = card_->arena().used();
@@ -35,12 +36,14 @@ Result<std::unique_ptr<Memory>> Device::allocate(uint32_t kind, uint64_t bytes, 
     return Status(TN_UNSUPPORTED, text("profile '", profile().name, "' has no pinned host memory"));
   if (kind == TN_MEMORY_MANAGED && !profile().managed_memory)
     return Status(TN_UNSUPPORTED, text("profile '", profile().name, "' has no managed memory"));
+  const Bound bound(*card_);
   TN_TRY(card_->before_alloc(bytes));
   const Arena::Block block = TN_TRY(card_->arena().take(bytes, alignment, kind != TN_MEMORY_DEVICE));
   return std::make_unique<Memory>(card_, block, bytes);
 }
 
 Result<std::unique_ptr<Stream>> Device::create_stream(const tn_stream_options& /*options*/) {
+  const Bound bound(*card_);
   TN_TRY(card_->alive());
   return std::make_unique<Stream>(card_, scheduler_);
 }
@@ -58,6 +61,7 @@ Status Device::supports(const tn_fragment& fragment, tn_support& out) {
 
 Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
                                                 const tn_compile_options& options) {
+  const Bound bound(*card_);
   TN_TRY(card_->alive());
   const author::FragmentView view(fragment);
   TN_TRY(check_fragment(view, profile()));

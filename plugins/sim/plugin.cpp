@@ -62,6 +62,7 @@ class Plugin {
                                           profile_.name, "' attaches a device once: close the other handle"));
     }
     if (card == nullptr) cards_[ordinal] = card = TN_TRY(Card::make(profile_, ordinal));
+    const Bound bound(*card);
     TN_TRY(card->alive());
     return std::make_unique<sim::Device>(std::move(card), scheduler_);
   }

@@ -17,6 +17,11 @@ Card::Card(const Profile& profile, uint32_t ordinal, std::unique_ptr<Arena> aren
     : profile_(profile), ordinal_(ordinal), arena_(std::move(arena)), random_(profile.seed + ordinal) {}
 
 Status Card::alive() const {
+  if (profile_.thread_bound && !Bound::to(*this)) {
+    return Status(TN_INTERNAL,
+                  text("a thread came near device 'sim:", ordinal_,
+                       "' without being bound to it: a defect of this plugin (sim.thread_bound)"));
+  }
   if (!lost()) return {};
   return Status(TN_DEVICE_LOST, text("device 'sim:", ordinal_, "' was lost at its command ", profile_.lost_at,
                                      " (sim.lost_at): close it and open it again"));

@@ -14,6 +14,7 @@
 #include <atomic>
 #include <random>
 #include <span>
+#include <utility>
 
 namespace tenon::sim {
 
@@ -26,7 +27,8 @@ class Card {
   uint32_t ordinal() const noexcept { return ordinal_; }
   Arena& arena() noexcept { return *arena_; }
 
-  // TN_DEVICE_LOST once the device is gone. [any-thread; does not block; may fail]
+  // What every native call asks first: TN_DEVICE_LOST once the device is gone; where contexts belong to threads,
+  // TN_INTERNAL on a thread that is not bound to this device: then this plugin has forgotten to. [any-thread; may fail]
   Status alive() const;
   bool lost() const noexcept { return lost_.load(std::memory_order_relaxed); }
   // TN_NO_MEMORY when this allocation was chosen to fail.
@@ -50,6 +52,21 @@ class Card {
   std::atomic<uint64_t> allocs_{0};
   uint64_t commands_ = 0, launches_ = 0;  // the scheduler's
   std::mt19937_64 random_;                // the scheduler's
+};
+
+// Binds the calling thread to a card, as runtimes with a current device ask for, and gives back what was bound before.
+// No caller of the plugin ever sees a current device: whoever comes near the card binds first.
+class Bound {
+ public:
+  explicit Bound(const Card& card) noexcept : before_(std::exchange(current_, &card)) {}
+  Bound(const Bound&) = delete;
+  Bound& operator=(const Bound&) = delete;
+  ~Bound() { current_ = before_; }
+  static bool to(const Card& card) noexcept { return current_ == &card; }
+
+ private:
+  static inline thread_local const Card* current_ = nullptr;
+  const Card* before_;
 };
 
 }  // namespace tenon::sim

@@ -15,7 +15,6 @@
 #include <fstream>
 #include <sstream>
 #include <variant>
-#include <vector>
 
 namespace tenon::sim {
 
@@ -24,50 +23,51 @@ using author::text;
 namespace {
 
 struct Entry {
-  Key key;
+  std::string_view name;
   std::variant<uint64_t Profile::*, bool Profile::*, std::string Profile::*> member;
   uint64_t least = 0, most = UINT32_MAX;
 };
 
 using P = Profile;
 const Entry table[] = {
-    {{"chip", "the device's name"}, &P::chip},
-    {{"devices", "how many devices"}, &P::devices, 1, 8},
-    {{"exclusive", "a device is opened once at a time"}, &P::exclusive},
-    {{"synchronous", "work is done when the call returns"}, &P::synchronous},
-    {{"whole_graphs", "fragments of one op are refused"}, &P::whole_graphs},
-    {{"capture", "offers tn.capture/1"}, &P::capture},
-    {{"peer", "devices copy from each other"}, &P::peer},
-    {{"cross_device_wait", "streams wait for another device's"}, &P::cross_device_wait},
-    {{"memory_mib", "memory of a device"}, &P::memory_mib, 1, 65536},
-    {{"alignment", "of every allocation, a power of two"}, &P::alignment, 256, 1 << 20},
-    {{"addresses", "memory has addresses, which the host may not touch"}, &P::addresses},
-    {{"host_memory", "pinned memory exists"}, &P::host_memory},
-    {{"managed_memory", "managed memory exists"}, &P::managed_memory},
-    {{"copy_alignment", "offsets and sizes of copies are multiples of it"}, &P::copy_alignment, 1, 4096},
-    {{"link_mib_per_s", "speed of copies from and to the host"}, &P::link_mib_per_s},
-    {{"max_streams", "streams of a device"}, &P::max_streams},
-    {{"priorities", "of streams; accepted, without effect"}, &P::priorities, 1, 64},
-    {{"max_records", "values recorded and not reached on a device"}, &P::max_records},
-    {{"record_blocks", "record waits at that limit; otherwise it refuses"}, &P::record_blocks},
-    {{"event_query", "query sees progress; otherwise what a sync was told"}, &P::event_query},
-    {{"host_call", "streams call functions of the host"}, &P::host_call},
-    {{"promise", "the host completes values"}, &P::promise},
-    {{"timestamp", "values have times"}, &P::timestamp},
-    {{"copy_strided", "copies of boxes"}, &P::copy_strided},
-    {{"max_bindings", "inputs and outputs of one fragment"}, &P::max_bindings},
-    {{"max_nodes", "nodes of one fragment"}, &P::max_nodes},
-    {{"workspace_kib", "that every kernel demands on top"}, &P::workspace_kib, 0, 1 << 20},
-    {{"one_shot_kernels", "an executor runs once"}, &P::one_shot_kernels},
-    {{"private_layout", "name of a private layout: NZ"}, &P::private_layout},
-    {{"refused_dtypes", "dtypes that kernels refuse, with blanks between"}, &P::refused_dtypes},
-    {{"seed", "of order and trouble"}, &P::seed, 0, UINT64_MAX},
-    {{"idle_ms", "work that nobody asks for starts after this long"}, &P::idle_ms, 0, 3'600'000},
-    {{"oom_at", "this allocation fails"}, &P::oom_at},
-    {{"lost_at", "the device is lost at this command"}, &P::lost_at},
-    {{"corrupt_at", "one bit of this launch's first output is wrong"}, &P::corrupt_at},
-    {{"straggler_in", "one command in so many is slow"}, &P::straggler_in},
-    {{"straggler_us", "how slow"}, &P::straggler_us, 0, 10'000'000},
+    {"chip", &P::chip},
+    {"devices", &P::devices, 1, 8},
+    {"exclusive", &P::exclusive},
+    {"synchronous", &P::synchronous},
+    {"whole_graphs", &P::whole_graphs},
+    {"thread_bound", &P::thread_bound},
+    {"capture", &P::capture},
+    {"peer", &P::peer},
+    {"cross_device_wait", &P::cross_device_wait},
+    {"memory_mib", &P::memory_mib, 1, 65536},
+    {"alignment", &P::alignment, 256, 1 << 20},
+    {"addresses", &P::addresses},
+    {"host_memory", &P::host_memory},
+    {"managed_memory", &P::managed_memory},
+    {"copy_alignment", &P::copy_alignment, 1, 4096},
+    {"link_mib_per_s", &P::link_mib_per_s},
+    {"max_streams", &P::max_streams},
+    {"priorities", &P::priorities, 1, 64},
+    {"max_records", &P::max_records},
+    {"record_blocks", &P::record_blocks},
+    {"event_query", &P::event_query},
+    {"host_call", &P::host_call},
+    {"promise", &P::promise},
+    {"timestamp", &P::timestamp},
+    {"copy_strided", &P::copy_strided},
+    {"max_bindings", &P::max_bindings},
+    {"max_nodes", &P::max_nodes},
+    {"workspace_kib", &P::workspace_kib, 0, 1 << 20},
+    {"one_shot_kernels", &P::one_shot_kernels},
+    {"private_layout", &P::private_layout},
+    {"refused_dtypes", &P::refused_dtypes},
+    {"seed", &P::seed, 0, UINT64_MAX},
+    {"idle_ms", &P::idle_ms, 0, 3'600'000},
+    {"oom_at", &P::oom_at},
+    {"lost_at", &P::lost_at},
+    {"corrupt_at", &P::corrupt_at},
+    {"straggler_in", &P::straggler_in},
+    {"straggler_us", &P::straggler_us, 0, 10'000'000},
 };
 
 Status wrong(std::string_view where, std::string_view key, std::string_view value, std::string_view rule) {
@@ -80,7 +80,7 @@ Status set(const Entry& entry, std::string_view value, std::string_view where, P
     return {};
   }
   if (auto* const flag = std::get_if<bool P::*>(&entry.member)) {
-    if (value != "true" && value != "false") return wrong(where, entry.key.name, value, "true or false");
+    if (value != "true" && value != "false") return wrong(where, entry.name, value, "true or false");
     out.** flag = value == "true";
     return {};
   }
@@ -88,7 +88,7 @@ Status set(const Entry& entry, std::string_view value, std::string_view where, P
   const char* const end = value.data() + value.size();
   const auto [stop, problem] = std::from_chars(value.data(), end, number);
   if (value.empty() || stop != end || problem != std::errc() || number < entry.least || number > entry.most) {
-    return wrong(where, entry.key.name, value, text("a whole number from ", entry.least, " to ", entry.most));
+    return wrong(where, entry.name, value, text("a whole number from ", entry.least, " to ", entry.most));
   }
   out.*std::get<uint64_t P::*>(entry.member) = number;
   return {};
@@ -112,10 +112,10 @@ Status read_line(std::string_view line, std::string_view where, Profile& out) {
     return Status(TN_INVALID, text(where, ": '", line, "' is no 'key = value'"));
   }
   const std::string_view key = trimmed(line.substr(0, sign));
-  const auto* const found = std::ranges::find(table, key, [](const Entry& e) { return e.key.name; });
+  const auto* const found = std::ranges::find(table, key, [](const Entry& e) { return e.name; });
   if (found != std::end(table)) return set(*found, value_of(line.substr(sign + 1)), where, out);
   std::string known;
-  for (const Entry& entry : table) known += text(known.empty() ? "" : ", ", entry.key.name);
+  for (const Entry& entry : table) known += text(known.empty() ? "" : ", ", entry.name);
   return Status(TN_INVALID, text(where, ": unknown key '", key, "'; known are ", known));
 }
 
@@ -169,15 +169,6 @@ bool Profile::refuses_dtype(std::string_view dtype) const noexcept {
   return false;
 }
 
-std::span<const Key> keys() {
-  static const std::vector<Key> all = [] {
-    std::vector<Key> out;
-    for (const Entry& entry : table) out.push_back(entry.key);
-    return out;
-  }();
-  return all;
-}
-
 Status read_profile(std::string_view content, std::string_view where, Profile& out) {
   int number = 0;
   while (!content.empty()) {
@@ -198,7 +189,7 @@ Result<Profile> chosen_profile(const author::Host& host) {
   const std::string content = TN_TRY(text_of(out.name));
   TN_TRY(read_profile(content, text("sim profile '", out.name, "'"), out));
   for (const Entry& entry : table) {
-    const char* const value = host.option(std::string(entry.key.name).c_str());
+    const char* const value = host.option(std::string(entry.name).c_str());
     if (value != nullptr) TN_TRY(set(entry, value, "an option of plugin 'sim'", out));
   }
   TN_TRY(check(out));

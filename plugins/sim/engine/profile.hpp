@@ -10,7 +10,6 @@
 #include <tenon/result.hpp>
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,6 +25,7 @@ struct Profile {
   bool exclusive = false;     // a device is opened once at a time
   bool synchronous = false;   // no streams of its own: work is done when the call returns
   bool whole_graphs = false;  // a fragment of one op is refused
+  bool thread_bound = false;  // native calls need a thread that is bound to the device
   bool capture = false;       // offers tn.capture/1
   bool peer = false;          // devices copy from each other's memory
   bool cross_device_wait = false;
@@ -70,13 +70,6 @@ struct Profile {
   uint64_t memory_bytes() const noexcept { return memory_mib << 20; }
   bool refuses_dtype(std::string_view dtype) const noexcept;
 };
-
-// One key of a profile, for tests and documents.
-struct Key {
-  std::string_view name;
-  std::string_view meaning;
-};
-std::span<const Key> keys();
 
 // Reads the lines of a profile into `out`, up to its first [[unsupported]]: the rest is for the conformance kit. `where`
 // names the text in messages. TN_INVALID names line, key and value. [any-thread; does not block; may fail]

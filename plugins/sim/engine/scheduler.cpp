@@ -47,6 +47,7 @@ Status Scheduler::told(Lane& lane) const {
 
 Status Scheduler::refusal(Lane& lane) const {
   if (lane.failure) return told(lane);
+  const Bound bound(*lane.card);
   return lane.card->alive();
 }
 

@@ -125,6 +125,7 @@ void Scheduler::run_first(Lock& lock, const std::shared_ptr<Lane>& lane) {
     return;
   }
   lock.unlock();
+  const Bound bound(*lane->card);
   Status result = lane->card->before_command();
   if (result.ok()) result = attempt(command.run);
   command.run = nullptr;

@@ -13,7 +13,11 @@ namespace tenon::sim {
 // [any-thread; does not block; may fail]
 Status check_fragment(const author::FragmentView& fragment, const Profile& profile);
 
-// One node under the magnifier; shapes.cpp has the shape column of ops.def, rules.cpp the rest.
+// "[2,3]"
+std::string words(const Dims& dims);
+
+// One node under the magnifier; shapes.cpp and shapes_network.cpp have the shape column of
+// ops.def, rules.cpp the rest.
 class Inquiry {
  public:
   Inquiry(const author::FragmentView& fragment, uint32_t index);

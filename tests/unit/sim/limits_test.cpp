@@ -157,7 +157,7 @@ TEST_CASE("limits: a dtype that a profile refuses is refused, not computed in an
 }
 
 TEST_CASE("limits: one-shot executors are the plugin's affair: a kernel is launched many times") {
-  const World world(Options{{"one_shot_kernels", "true"}});
+  const World world(Options{{"capture", "false"}, {"one_shot_kernels", "true"}});
   const Device device = open_device();
   const Stream stream = make_stream(device);
   Group f(false);
