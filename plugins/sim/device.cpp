@@ -7,6 +7,8 @@
 #include <tenon/author/support.hpp>
 #include <tenon/author/text.hpp>
 
+#include <cstring>
+
 namespace tenon::sim {
 
 using author::text;
@@ -65,10 +67,20 @@ Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
   TN_TRY(card_->alive());
   const author::FragmentView view(fragment);
   TN_TRY(check_fragment(view, profile()));
-  auto kernel = std::make_unique<Kernel>(std::make_shared<const Program>(view), profile());
+  auto kernel = std::make_unique<Kernel>(fragment, profile());
   if (kernel->workspace() <= options.workspace_limit) return kernel;
   return Status(TN_UNSUPPORTED, text("needs ", kernel->workspace(), " bytes of workspace; the limit is ",
                                      options.workspace_limit));
+}
+
+Result<std::unique_ptr<Kernel>> Device::load(const tn_fragment& fragment, std::span<const std::byte> saved) {
+  const Saved expected(profile(), fragment);
+  if (saved.size() == sizeof expected && std::memcmp(saved.data(), &expected, sizeof expected) == 0) {
+    const tn_compile_options options{.size = sizeof options, .workspace_limit = TN_COMPILE_NO_LIMIT};
+    return compile(fragment, options);
+  }
+  return Status(TN_MISMATCH, text("these ", saved.size(), " bytes were not saved by '", expected.maker,
+                                  "' for this fragment: compile it anew"));
 }
 
 tn_string_list Device::layouts() {

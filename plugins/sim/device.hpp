@@ -43,6 +43,7 @@ class Device {
   Result<bool> peer(Device& other);
   Status supports(const tn_fragment& fragment, tn_support& out);
   Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
+  Result<std::unique_ptr<Kernel>> load(const tn_fragment& fragment, std::span<const std::byte> saved);
   tn_string_list layouts();
   Result<uint64_t> layout_bytes(const tn_tensor& tensor);
 

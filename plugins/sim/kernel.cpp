@@ -6,6 +6,7 @@
 
 #include <tenon/author/text.hpp>
 
+#include <algorithm>
 #include <cstring>
 
 namespace tenon::sim {
@@ -22,8 +23,14 @@ Status Executor::run(Card& card, std::span<std::byte* const> bindings, std::byte
   return {};
 }
 
-Kernel::Kernel(std::shared_ptr<const Program> program, const Profile& profile)
-    : program_(std::move(program)),
+Saved::Saved(const Profile& profile, const tn_fragment& fragment) {
+  author::set_text(maker, author::text("tenon sim ", TENON_PLUGIN_VERSION, " ", profile.name));
+  std::memcpy(identity, fragment.identity, sizeof identity);
+}
+
+Kernel::Kernel(const tn_fragment& fragment, const Profile& profile)
+    : saved_(profile, fragment),
+      program_(std::make_shared<const Program>(author::FragmentView(fragment))),
       workspace_(workspace_bytes(*program_, profile)),
       one_shot_(profile.one_shot_kernels) {
   if (!one_shot_) shared_ = prepare();
@@ -40,6 +47,11 @@ std::shared_ptr<const Executor> Kernel::prepare() const {
 void Kernel::info(tn_kernel_info& out) const {
   out.workspace_bytes = workspace_;
   author::set_text(out.engine, "sim:interpreter");
+}
+
+Result<uint64_t> Kernel::save(std::span<std::byte> out) {
+  if (!out.empty()) std::memcpy(out.data(), &saved_, std::min(out.size(), sizeof saved_));
+  return sizeof saved_;
 }
 
 Status Kernel::launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace) {

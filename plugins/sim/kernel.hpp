@@ -32,19 +32,29 @@ class Executor {
   mutable std::atomic<bool> spent_{false};
 };
 
+// A saved kernel: what it was made for. There is no code to keep; loading compiles again.
+struct Saved {
+  char maker[64];  // plugin, version, profile
+  uint8_t identity[32];
+
+  Saved(const Profile& profile, const tn_fragment& fragment);
+};
+
 class Kernel {
  public:
-  Kernel(std::shared_ptr<const Program> program, const Profile& profile);
+  Kernel(const tn_fragment& fragment, const Profile& profile);
 
   static uint64_t workspace_bytes(const Program& program, const Profile& profile) noexcept;
   uint64_t workspace() const noexcept { return workspace_; }
 
   void info(tn_kernel_info& out) const;
   Status launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace);
+  Result<uint64_t> save(std::span<std::byte> out);
 
  private:
   std::shared_ptr<const Executor> prepare() const;
 
+  Saved saved_;
   std::shared_ptr<const Program> program_;
   uint64_t workspace_;
   bool one_shot_;

@@ -38,9 +38,9 @@ struct Heads {
     for (uint64_t j = 0; j < keys; ++j) {
       out[j] = -std::numeric_limits<double>::infinity();
       if (causal && j + queries > i + keys) continue;  // the last query sees the last key
-      double dot = 0;
+      Wide dot = 0;
       for (uint64_t d = 0; d < width; ++d) dot += q.real(query(head, i) + d) * k.real(key(head, j) + d);
-      out[j] = dot * scale + (mask ? mask.real((head * queries + i) * keys + j) : 0);
+      out[j] = static_cast<double>(dot) * scale + (mask ? mask.real((head * queries + i) * keys + j) : 0);
       largest = std::fmax(largest, out[j]);
     }
     for (uint64_t j = 0; j < keys && !std::isinf(largest); ++j) sum += std::exp(out[j] - largest);
@@ -58,7 +58,7 @@ void forward(const Call& c) {
     const double log = h.shares(head, row % h.queries, share);
     if (c.gives(1)) c.out[1].set(row, log);
     for (uint64_t d = 0; d < h.width && c.gives(0); ++d) {
-      double sum = 0;
+      Wide sum = 0;
       for (uint64_t j = 0; j < h.keys; ++j) sum += share[j] * h.v.real(h.key(head, j) + d);
       c.out[0].set(row * h.width + d, sum);
     }
@@ -72,13 +72,13 @@ void backward(const Call& c) {
   for (uint64_t row = 0; row < h.heads * h.queries; ++row) {
     const uint64_t head = row / h.queries, at = row * h.width;
     (void)h.shares(head, row % h.queries, share);
-    double inner = 0;  // Σ dy·y
+    Wide inner = 0;  // Σ dy·y
     for (uint64_t d = 0; d < h.width; ++d) inner += dy.real(at + d) * y.real(at + d);
     for (uint64_t j = 0; j < h.keys; ++j) {
       const uint64_t key = h.key(head, j);
-      double dp = 0;
+      Wide dp = 0;
       for (uint64_t d = 0; d < h.width; ++d) dp += dy.real(at + d) * h.v.real(key + d);
-      const double ds = h.scale * share[j] * (dp - inner);
+      const double ds = h.scale * share[j] * static_cast<double>(dp - inner);
       for (uint64_t d = 0; d < h.width; ++d) {
         dq[at + d] += ds * h.k.real(key + d);
         dk[key + d] += ds * h.q.real(at + d);

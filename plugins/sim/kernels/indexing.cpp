@@ -19,7 +19,7 @@ void embedding(const Call& c) {
 
 void embedding_grad(const Call& c) {
   const auto rows = static_cast<uint64_t>(c.out[0].dim(0)), width = static_cast<uint64_t>(c.out[0].dim(1));
-  std::vector<double> sums(c.out[0].count());
+  std::vector<Wide> sums(c.out[0].count());
   for (uint64_t i = 0; i < c.in[1].count(); ++i) {
     const uint64_t row = c.in[0].bits(i / width);
     if (row < rows) sums[row * width + i % width] += c.in[1].real(i);

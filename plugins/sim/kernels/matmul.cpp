@@ -30,8 +30,8 @@ void run(const Call& c) {
   const Matrices b(c.in[1], c.node.integer("transpose_b") != 0, c.out[0].dims());
   for (uint64_t i = 0; i < c.out[0].count(); ++i) {
     const uint64_t column = i % b.columns, row = i / b.columns % a.rows, batch = i / b.columns / a.rows;
-    double sum = 0;
-    for (uint64_t k = 0; k < a.columns; ++k) sum += a.at(batch, row, k) * b.at(batch, k, column);
+    Wide sum = 0;
+    for (uint64_t k = 0; k < a.columns; ++k) sum += Wide(a.at(batch, row, k)) * b.at(batch, k, column);
     c.out[0].set(i, sum);
   }
 }

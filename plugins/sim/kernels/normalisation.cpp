@@ -36,25 +36,23 @@ struct Groups {
 };
 
 struct Moments {
-  std::vector<double> mean, variance, square;  // square: mean of x²
+  std::vector<Wide> mean, variance, square;  // square: mean of x²
 };
 
 Moments moments_of(const Operand& x, const Groups& g) {
-  Moments m{std::vector<double>(g.groups), std::vector<double>(g.groups), std::vector<double>(g.groups)};
+  Moments m{std::vector<Wide>(g.groups), std::vector<Wide>(g.groups), std::vector<Wide>(g.groups)};
   for (uint64_t i = 0; i < x.count(); ++i) {
     m.mean[g.group(i)] += x.real(i) / g.count();
-    m.square[g.group(i)] += x.real(i) * x.real(i) / g.count();
+    m.square[g.group(i)] += Wide(x.real(i)) * x.real(i) / g.count();
   }
   for (uint64_t i = 0; i < x.count(); ++i) {
-    const double away = x.real(i) - m.mean[g.group(i)];
+    const Wide away = x.real(i) - m.mean[g.group(i)];
     m.variance[g.group(i)] += away * away / g.count();
   }
   return m;
 }
 
-double inverse_root(double variance, const Call& c) {
-  return 1 / std::sqrt(variance + c.node.real("epsilon"));
-}
+Wide inverse_root(Wide variance, const Call& c) { return 1 / std::sqrt(variance + c.node.real("epsilon")); }
 
 // y = (x − mean) · inv · scale + bias, with mean and inv of each group.
 template <class Mean, class Inverse>
@@ -82,11 +80,11 @@ Moments forward(const Call& c, const Groups& g) {
 void backward(const Call& c, const Groups& g, const Operand* mean, const Operand& inverse) {
   const Operand &dy = c.in[0], &x = c.in[1], &scale = c.in[2];
   const auto hat = [&](uint64_t i) {
-    return (x.real(i) - (mean != nullptr ? mean->real(g.group(i)) : 0)) * inverse.real(g.group(i));
+    return (Wide(x.real(i)) - (mean != nullptr ? mean->real(g.group(i)) : 0)) * inverse.real(g.group(i));
   };
-  std::vector<double> grads(g.groups), dots(g.groups), dscale(g.parameters()), dbias(g.parameters());
+  std::vector<Wide> grads(g.groups), dots(g.groups), dscale(g.parameters()), dbias(g.parameters());
   for (uint64_t i = 0; i < x.count(); ++i) {
-    const double weighted = dy.real(i) * scale.real(g.parameter(i));
+    const Wide weighted = Wide(dy.real(i)) * scale.real(g.parameter(i));
     grads[g.group(i)] += weighted;
     dots[g.group(i)] += weighted * hat(i);
     dscale[g.parameter(i)] += dy.real(i) * hat(i);
@@ -94,8 +92,8 @@ void backward(const Call& c, const Groups& g, const Operand* mean, const Operand
   }
   for (uint64_t i = 0; i < x.count(); ++i) {
     const uint64_t n = g.group(i);
-    const double level = mean != nullptr ? grads[n] / g.count() : 0;
-    const double weighted = dy.real(i) * scale.real(g.parameter(i));
+    const Wide level = mean != nullptr ? grads[n] / g.count() : 0;
+    const Wide weighted = Wide(dy.real(i)) * scale.real(g.parameter(i));
     c.out[0].set(i, inverse.real(n) * (weighted - level - hat(i) * dots[n] / g.count()));
   }
   for (uint64_t p = 0; p < g.parameters(); ++p) {
@@ -130,10 +128,10 @@ void batch_norm_grad(const Call& c) { backward(c, Groups::channels(c.in[0]), &c.
 
 void batch_norm_stats(const Call& c) {
   const Groups g = Groups::channels(c.in[0]);
-  std::vector<double> sums(g.groups), squares(g.groups);
+  std::vector<Wide> sums(g.groups), squares(g.groups);
   for (uint64_t i = 0; i < c.in[0].count(); ++i) {
     sums[g.group(i)] += c.in[0].real(i);
-    squares[g.group(i)] += c.in[0].real(i) * c.in[0].real(i);
+    squares[g.group(i)] += Wide(c.in[0].real(i)) * c.in[0].real(i);
   }
   for (uint64_t n = 0; n < g.groups; ++n) {
     if (c.gives(0)) c.out[0].set(n, sums[n]);
@@ -143,11 +141,11 @@ void batch_norm_stats(const Call& c) {
 
 void batch_norm_grad_stats(const Call& c) {
   const Groups g = Groups::channels(c.in[0]);
-  std::vector<double> sums(g.groups), dots(g.groups);
+  std::vector<Wide> sums(g.groups), dots(g.groups);
   for (uint64_t i = 0; i < c.in[0].count(); ++i) {
     const uint64_t n = g.group(i);
     sums[n] += c.in[0].real(i);
-    dots[n] += c.in[0].real(i) * (c.in[1].real(i) - c.in[2].real(n)) * c.in[3].real(n);
+    dots[n] += c.in[0].real(i) * (Wide(c.in[1].real(i)) - c.in[2].real(n)) * c.in[3].real(n);
   }
   for (uint64_t n = 0; n < g.groups; ++n) {
     if (c.gives(0)) c.out[0].set(n, sums[n]);
@@ -177,7 +175,7 @@ void rms_norm(const Call& c) {
   const Moments m = moments_of(c.in[0], g);
   const auto inverse = [&](uint64_t n) { return inverse_root(m.square[n], c); };
   normalise(
-      c, g, [](uint64_t) { return 0.0; }, inverse);
+      c, g, [](uint64_t) { return Wide(0); }, inverse);
   for (uint64_t n = 0; n < g.groups && c.gives(1); ++n) c.out[1].set(n, inverse(n));
 }
 

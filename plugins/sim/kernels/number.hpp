@@ -17,6 +17,9 @@ constexpr bool is_signed(uint32_t dtype) noexcept {
 }
 constexpr uint32_t bytes_of(uint32_t dtype) noexcept { return author::dtype_bits(dtype) / 8; }
 
+// What sums are kept in, so that the one rounding of a result is all there is, of f64 too.
+using Wide = long double;
+
 // [any-thread; does not block; cannot fail]
 double load_real(uint32_t dtype, const std::byte* at) noexcept;
 void store_real(uint32_t dtype, std::byte* at, long double value) noexcept;

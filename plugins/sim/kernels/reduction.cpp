@@ -2,6 +2,7 @@
 // reduction.cpp: for each element of the result, all the elements that it is made of, in order.
 #include "node.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -40,30 +41,30 @@ Fold fold_of(const Call& c) {
 }
 
 struct Sum {
-  static double start() { return 0; }
+  static Wide start() { return 0; }
   static uint64_t start_whole(uint32_t) { return 0; }
-  static double join(double a, double x) { return a + x; }
+  static Wide join(Wide a, double x) { return a + x; }
   static uint64_t join(uint64_t a, uint64_t x, bool) { return a + x; }
 };
 struct Product {
-  static double start() { return 1; }
+  static Wide start() { return 1; }
   static uint64_t start_whole(uint32_t) { return 1; }
-  static double join(double a, double x) { return a * x; }
+  static Wide join(Wide a, double x) { return a * x; }
   static uint64_t join(uint64_t a, uint64_t x, bool) { return a * x; }
 };
 struct Greatest {
-  static double start() { return -std::numeric_limits<double>::infinity(); }
+  static Wide start() { return -std::numeric_limits<double>::infinity(); }
   static uint64_t start_whole(uint32_t dtype) { return saturate(dtype, -1e300); }
-  static double join(double a, double x) { return std::isnan(a) || std::isnan(x) ? a + x : std::fmax(a, x); }
+  static Wide join(Wide a, double x) { return std::isnan(a) || std::isnan(x) ? a + x : std::max<Wide>(a, x); }
   static uint64_t join(uint64_t a, uint64_t x, bool sign) {
     return sign ? static_cast<uint64_t>(std::max(static_cast<int64_t>(a), static_cast<int64_t>(x)))
                 : std::max(a, x);
   }
 };
 struct Least {
-  static double start() { return std::numeric_limits<double>::infinity(); }
+  static Wide start() { return std::numeric_limits<double>::infinity(); }
   static uint64_t start_whole(uint32_t dtype) { return saturate(dtype, 1e300); }
-  static double join(double a, double x) { return std::isnan(a) || std::isnan(x) ? a + x : std::fmin(a, x); }
+  static Wide join(Wide a, double x) { return std::isnan(a) || std::isnan(x) ? a + x : std::min<Wide>(a, x); }
   static uint64_t join(uint64_t a, uint64_t x, bool sign) {
     return sign ? static_cast<uint64_t>(std::min(static_cast<int64_t>(a), static_cast<int64_t>(x)))
                 : std::min(a, x);
@@ -76,7 +77,7 @@ void reduce(const Call& c) {
   const Fold fold = fold_of(c);
   for (uint64_t o = 0; o < fold.first.size(); ++o) {
     if (is_real(x.dtype())) {
-      double value = Way::start();
+      Wide value = Way::start();
       for (const uint64_t k : fold.inner) value = Way::join(value, x.real(fold.first[o] + k));
       c.out[0].set(o, value);
     } else {
@@ -91,9 +92,9 @@ void reduce(const Call& c) {
 void mean(const Call& c) {
   const Fold fold = fold_of(c);
   for (uint64_t o = 0; o < fold.first.size(); ++o) {
-    double sum = 0;
+    Wide sum = 0;
     for (const uint64_t k : fold.inner) sum += c.in[0].real(fold.first[o] + k);
-    c.out[0].set(o, sum / static_cast<double>(fold.inner.size()));
+    c.out[0].set(o, sum / static_cast<Wide>(fold.inner.size()));
   }
 }
 

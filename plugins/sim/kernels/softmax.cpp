@@ -53,7 +53,7 @@ void run_softmax(const Call& c) {
 void run_softmax_grad(const Call& c) {
   const Rows rows(c);
   for (uint64_t r = 0; r < rows.rows; ++r) {
-    double inner = 0;
+    Wide inner = 0;
     for (uint64_t k = 0; k < rows.length; ++k) {
       const uint64_t i = rows.first(r) + k * rows.step;
       inner += c.in[0].real(i) * c.in[1].real(i);

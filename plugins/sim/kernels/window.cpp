@@ -47,7 +47,7 @@ struct Sliding {
   }
 };
 
-void store(const Operand& out, const std::vector<double>& sums) {
+void store(const Operand& out, const std::vector<Wide>& sums) {
   for (uint64_t i = 0; i < out.count(); ++i) out.set(i, sums[i]);
 }
 
@@ -67,25 +67,25 @@ void products(const Sliding& s, const Dims& w, int64_t groups, Term&& term) {
 
 void conv2d(const Call& c) {
   const Sliding s(c.node, c.in[0].dims(), c.out[0].dims(), c.in[1].dims());
-  std::vector<double> sums(c.out[0].count());
+  std::vector<Wide> sums(c.out[0].count());
   products(s, c.in[1].dims(), c.node.integer("groups"),
-           [&](uint64_t x, uint64_t w, uint64_t y) { sums[y] += c.in[0].real(x) * c.in[1].real(w); });
+           [&](uint64_t x, uint64_t w, uint64_t y) { sums[y] += Wide(c.in[0].real(x)) * c.in[1].real(w); });
   store(c.out[0], sums);
 }
 
 void conv2d_grad_data(const Call& c) {
   const Sliding s(c.node, c.out[0].dims(), c.in[0].dims(), c.in[1].dims());
-  std::vector<double> sums(c.out[0].count());
+  std::vector<Wide> sums(c.out[0].count());
   products(s, c.in[1].dims(), c.node.integer("groups"),
-           [&](uint64_t x, uint64_t w, uint64_t y) { sums[x] += c.in[0].real(y) * c.in[1].real(w); });
+           [&](uint64_t x, uint64_t w, uint64_t y) { sums[x] += Wide(c.in[0].real(y)) * c.in[1].real(w); });
   store(c.out[0], sums);
 }
 
 void conv2d_grad_weight(const Call& c) {
   const Sliding s(c.node, c.in[0].dims(), c.in[1].dims(), c.out[0].dims());
-  std::vector<double> sums(c.out[0].count());
+  std::vector<Wide> sums(c.out[0].count());
   products(s, c.out[0].dims(), c.node.integer("groups"),
-           [&](uint64_t x, uint64_t w, uint64_t y) { sums[w] += c.in[0].real(x) * c.in[1].real(y); });
+           [&](uint64_t x, uint64_t w, uint64_t y) { sums[w] += Wide(c.in[0].real(x)) * c.in[1].real(y); });
   store(c.out[0], sums);
 }
 
@@ -112,7 +112,7 @@ void max_pool(const Call& c) {
 
 void max_pool_grad(const Call& c) {
   const Sliding s(c.node, c.out[0].dims(), c.in[0].dims(), c.node.integers("kernel"));
-  std::vector<double> sums(c.out[0].count());
+  std::vector<Wide> sums(c.out[0].count());
   s.results([&](int64_t n, int64_t ch, int64_t p, int64_t q) {
     uint64_t best = 0;
     if (winner(c.in[1], s, n, ch, p, q, best)) sums[best] += c.in[0].real(Sliding::index(s.y, n, ch, p, q));
@@ -131,7 +131,7 @@ double share(const Call& c, const Sliding& s, int64_t p, int64_t q) {
 void avg_pool(const Call& c) {
   const Sliding s(c.node, c.in[0].dims(), c.out[0].dims(), c.node.integers("kernel"));
   s.results([&](int64_t n, int64_t ch, int64_t p, int64_t q) {
-    double sum = 0;
+    Wide sum = 0;
     s.under(p, q, [&](int64_t h, int64_t w, int64_t, int64_t) {
       sum += c.in[0].real(Sliding::index(s.x, n, ch, h, w));
     });
@@ -141,7 +141,7 @@ void avg_pool(const Call& c) {
 
 void avg_pool_grad(const Call& c) {
   const Sliding s(c.node, c.out[0].dims(), c.in[0].dims(), c.node.integers("kernel"));
-  std::vector<double> sums(c.out[0].count());
+  std::vector<Wide> sums(c.out[0].count());
   s.results([&](int64_t n, int64_t ch, int64_t p, int64_t q) {
     const double dy = c.in[0].real(Sliding::index(s.y, n, ch, p, q)) / share(c, s, p, q);
     s.under(p, q,
@@ -153,9 +153,9 @@ void avg_pool_grad(const Call& c) {
 void global_pool(const Call& c) {
   const auto area = static_cast<uint64_t>(c.in[0].dim(2) * c.in[0].dim(3));
   for (uint64_t o = 0; o < c.out[0].count(); ++o) {
-    double sum = 0;
+    Wide sum = 0;
     for (uint64_t k = 0; k < area; ++k) sum += c.in[0].real(o * area + k);
-    c.out[0].set(o, sum / static_cast<double>(area));
+    c.out[0].set(o, sum / static_cast<Wide>(area));
   }
 }
 

@@ -124,3 +124,28 @@ TEST_CASE("profile: an unknown key in a file is refused with its line and the ke
   CHECK(said.says("max_streams"));
   CHECK(said_to({{"profile", folder / "none.toml"}}).code == TN_NOT_FOUND);
 }
+
+TEST_CASE("profile: the keys of docs/sim.md exist, and their defaults are good") {
+  const char* const source = std::getenv("TENON_TEST_SOURCE_DIR");
+  REQUIRE(source != nullptr);
+  std::ifstream page(std::string(source) + "/docs/sim.md");
+  std::string text, line;
+  int keys = 0;
+  bool keys_begun = false;
+  while (std::getline(page, line)) {
+    const size_t key_end = line.find("` | ");
+    if (line.starts_with("## Order")) break;
+    keys_begun = keys_begun || line.starts_with("## Keys");
+    if (!keys_begun || !line.starts_with("| `") || key_end == std::string::npos) continue;
+    const std::string key = line.substr(3, key_end - 3);
+    const size_t value = key_end + 4, value_end = line.find('|', value);
+    const std::string given = value_end > value ? line.substr(value, value_end - value - 1) : "";
+    text += key + " = \"" + given + "\"\n";
+    ++keys;
+  }
+  CHECK(keys > 30);
+  const tenon::test::TempFolder folder;
+  const std::string path = folder.write("all.toml", text);
+  const Outcome said = said_to({{"profile", path}});
+  CHECK(said.message() == "");
+}
