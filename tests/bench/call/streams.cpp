@@ -53,7 +53,7 @@ struct StreamWorker {
 // The least a worker can be: a thread that looks at one word, spinning or asleep on it.
 class BareWorker {
  public:
-  explicit BareWorker(bool parked) : parked_(parked), thread_([this] { work(); }) {}
+  explicit BareWorker(bool sleeps) : parked_(sleeps), thread_([this] { work(); }) {}
   ~BareWorker() {
     stop_ = true;
     hand_over(std::function<void()>());

@@ -63,7 +63,8 @@ TEST_CASE("host: a sink may be used from many threads, one line at a time") {
 }
 
 TEST_CASE("host: memory is aligned as asked and can be given back") {
-  const tn_host& table = Host::make({}).table();
+  Host& host = Host::make({});
+  const tn_host& table = host.table();
   for (const uint64_t alignment : {0, 1, 16, 64, 4096}) {
     for (const uint64_t bytes : {0, 1, 100, 100'000}) {
       void* memory = table.allocate(table.context, bytes, alignment);
@@ -80,7 +81,8 @@ TEST_CASE("host: memory is aligned as asked and can be given back") {
 TEST_CASE("host: an option comes from the options, then from the environment, and its text stays") {
   setenv("TENON_CPU_HUGE_PAGES", "yes", 1);
   setenv("TENON_CPU_THREADS", "7", 1);
-  const tn_host& table = Host::make({.options = {{"cpu.threads", "2"}}}).table();
+  Host& host = Host::make({.options = {{"cpu.threads", "2"}}});
+  const tn_host& table = host.table();
   const char* threads = table.option(table.context, "cpu", "threads");
   const char* pages = table.option(table.context, "cpu", "huge-pages");
   unsetenv("TENON_CPU_HUGE_PAGES");
@@ -97,13 +99,15 @@ TEST_CASE("host: an option comes from the options, then from the environment, an
 
 TEST_CASE("host: without the environment only options count") {
   setenv("TENON_CPU_THREADS", "7", 1);
-  const tn_host& table = Host::make({.use_environment = false}).table();
+  Host& host = Host::make({.use_environment = false});
+  const tn_host& table = host.table();
   CHECK(table.option(table.context, "cpu", "threads") == nullptr);
   unsetenv("TENON_CPU_THREADS");
 }
 
 TEST_CASE("host: the table names this ABI") {
-  const tn_host& table = Host::make({}).table();
+  Host& host = Host::make({});
+  const tn_host& table = host.table();
   CHECK(table.header.size == sizeof(tn_host));
   CHECK(table.header.major == TN_ABI_MAJOR);
   CHECK(table.header.minor == TN_ABI_MINOR);
