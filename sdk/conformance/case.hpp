@@ -21,6 +21,7 @@ struct Case {
   Status (*run)(Context& t) = nullptr;
   bool alone =
       false;  // has a process of its own: it forks, unloads, exits, or needs the very first entry call
+  int deadlines = 1;  // how many times the usual deadline it may take
   // What an op's case is about, as in ops.def and dtypes.def: "add", "f32". Empty for every other case.
   const char* op = "";
   const char* dtype = "";

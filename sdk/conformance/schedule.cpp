@@ -38,6 +38,8 @@ class Worker {
   void finish_case(Finding finding, double milliseconds);
   void settle(const End& end);
   void flush();
+  // Of the case at work.
+  double allowed_s() const { return options_.deadline_s * batch_.cases.front()->deadlines; }
   std::string story_of(const End& end) const;
   double running_ms() const {
     return std::chrono::duration<double, std::milli>(Clock::now() - since_).count();
@@ -97,7 +99,7 @@ void Worker::handle(const Message& message) {
     describing_ = false;
     inside_ = true;
     since_ = Clock::now();
-    deadline_ = since_ + std::chrono::microseconds(static_cast<int64_t>(options_.deadline_s * 1e6));
+    deadline_ = since_ + std::chrono::microseconds(static_cast<int64_t>(allowed_s() * 1e6));
     if (events_.began) events_.began(message.name);
     return;
   }
@@ -113,7 +115,7 @@ void Worker::read_messages() {
 }
 
 std::string Worker::story_of(const End& end) const {
-  if (end.killed && inside_) return words("did not finish within ", options_.deadline_s, " s: it hangs");
+  if (end.killed && inside_) return words("did not finish within ", allowed_s(), " s: it hangs");
   if (end.killed) return "the process did not end after its last case: leaving the plugin's code hangs";
   if (!end.exited) return words("the process died of ", signal_name(end.signal));
   if (end.status == lost_connection_status) {
