@@ -12,7 +12,8 @@
 
 namespace tenon::runtime {
 
-struct HostCall {
+// One cache line, since it travels to the worker and back.
+struct alignas(64) HostCall {
   std::function<void()> call;
   Timeline* line = nullptr;
   HostCall* next = nullptr;  // the one enqueued after

@@ -31,6 +31,20 @@ const LiveKernel& live(const detail::KernelState& state) noexcept {
 
 void detail::KernelState::destroy(KernelState* state) noexcept { delete static_cast<LiveKernel*>(state); }
 
+std::string_view name(Verdict verdict) noexcept {
+  switch (verdict) {
+    case Verdict::no:
+      return "no";
+    case Verdict::native:
+      return "native";
+    case Verdict::converted:
+      return "converted";
+    case Verdict::emulated:
+      return "emulated";
+  }
+  return "unknown";
+}
+
 const std::string& Kernel::engine() const noexcept { return live(*state_).engine; }
 const Fragment& Kernel::fragment() const noexcept { return live(*state_).fragment; }
 

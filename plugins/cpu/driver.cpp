@@ -120,7 +120,8 @@ std::vector<Node> nodes() {
   const std::string base = "/sys/devices/system/node/";
   const std::vector<int> allowed = affinity();
   std::vector<Node> out;
-  for (const int number : parse_list(first_line(base + "online"))) {
+  const std::vector<int> online = parse_list(first_line(base + "online"));
+  for (const int number : online) {
     const std::string folder = base + "node" + std::to_string(number);
     Node node{.number = number};
     for (const int processor : parse_list(first_line(folder + "/cpulist"))) {
@@ -132,8 +133,9 @@ std::vector<Node> nodes() {
   }
   if (out.empty()) out.push_back(Node{.number = 0, .processors = allowed});
   const uint64_t total = memory_figures().total;
+  const bool one = online.size() <= 1;  // has all there is, whatever a guest's kernel counted for it at boot
   for (Node& node : out) {
-    if (node.memory_bytes == 0 || node.memory_bytes > total) node.memory_bytes = total;
+    if (one || node.memory_bytes == 0 || node.memory_bytes > total) node.memory_bytes = total;
   }
   return out;
 }

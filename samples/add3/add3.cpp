@@ -41,7 +41,7 @@ struct Data {
 tenon::Result<tenon::Buffer> uploaded(tenon::Device& device, tenon::Stream& stream,
                                       std::span<const float> host) {
   auto buffer = TN_TRY(device.allocate(stream, bytes));
-  TN_TRY(stream.upload<float>(buffer, host));
+  TN_TRY(stream.upload(buffer, host));
   return buffer;
 }
 
@@ -65,7 +65,7 @@ tenon::Result<Data> prepare(tenon::Device& device, tenon::Stream& stream) {
 
 tenon::Status check(tenon::Stream& stream, const tenon::Buffer& buffer, const std::vector<float>& expected) {
   std::vector<float> host(count);
-  TN_TRY(stream.download<float>(host, buffer));
+  TN_TRY(stream.download(host, buffer));
   TN_TRY(stream.sync());
   if (std::memcmp(host.data(), expected.data(), bytes) == 0) return {};
   return {TN_INTERNAL, "the device's sum differs from the host's"};
@@ -86,11 +86,6 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-const char* word(tenon::Verdict verdict) {
-  constexpr const char* words[] = {"no", "native", "converted", "emulated"};
-  return words[static_cast<uint32_t>(verdict)];
-}
-
 struct Kernels {
   tenon::Kernel fused, single;
 };
@@ -100,8 +95,9 @@ tenon::Result<Kernels> compile(tenon::Device& device) {
   const auto sum3 = TN_TRY(add3());
   const auto sum2 = TN_TRY(add2());
   const auto support = TN_TRY(device.supports(sum3));
-  std::printf("%s, a + b + c as one fragment: %s%s%s\n", device.name().c_str(), word(support.verdict),
-              support.reason.empty() ? "" : ": ", support.reason.c_str());
+  std::printf("%s, a + b + c as one fragment: %s%s%s\n", device.name().c_str(),
+              tenon::name(support.verdict).data(), support.reason.empty() ? "" : ": ",
+              support.reason.c_str());
   Kernels kernels;
   kernels.fused = TN_TRY(device.compile(sum3));
   kernels.single = TN_TRY(device.compile(sum2));

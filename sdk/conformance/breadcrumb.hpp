@@ -10,7 +10,7 @@
 namespace tenon::conform {
 
 inline constexpr int breadcrumb_descriptor = 4;
-inline constexpr size_t breadcrumb_bytes = 256;
+inline constexpr size_t breadcrumb_bytes = 512;
 
 // Shares the breadcrumb with the runner through `descriptor`, which is closed. [main thread; may block; cannot fail]
 void share_breadcrumb(int descriptor) noexcept;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 namespace tenon::conform {
 
@@ -35,10 +36,13 @@ const std::vector<Case>& all_cases() {
 }
 
 const Case* find_case(std::string_view name) {
-  for (const Case& known : all_cases()) {
-    if (name == known.name) return &known;
-  }
-  return nullptr;
+  static const auto by_name = [] {
+    std::unordered_map<std::string_view, const Case*> out;
+    for (const Case& known : all_cases()) out.emplace(known.name, &known);
+    return out;
+  }();
+  const auto found = by_name.find(name);
+  return found != by_name.end() ? found->second : nullptr;
 }
 
 }  // namespace tenon::conform

@@ -47,13 +47,14 @@ std::string error_flaw(int32_t code, const tn_error& error) {
 
 }  // namespace
 
-Context::Context(const Settings& settings, Random random)
-    : settings_(settings), random_(random), host_(&shared_host(settings)) {}
+Context::Context(const Settings& settings, Random random, const Case* wanted)
+    : settings_(settings), random_(random), wanted_(wanted), host_(&shared_host(settings)) {}
 
 Context::~Context() = default;
 
 void Context::fail(std::string story) {
   const std::lock_guard lock(mutex_);
+  if (aside_ != nullptr) return aside_->push_back(std::move(story));
   if (finding_.failures.size() < max_stories) finding_.failures.push_back(std::move(story));
 }
 
@@ -86,6 +87,10 @@ tn_error Context::marked_error() noexcept {
   std::memset(&error, untouched, sizeof error);
   error.size = sizeof error;
   return error;
+}
+
+void Context::note(std::string_view what) const {
+  leave_breadcrumb(scene_.empty() ? std::string(what) : words(what, " for ", scene_));
 }
 
 Status Context::judge(std::string_view what, int32_t code, const tn_error& error) {

@@ -22,6 +22,7 @@
 namespace tenon::conform {
 
 class Device;
+struct Case;
 
 // What a run asks of every case.
 struct Settings {
@@ -48,7 +49,7 @@ struct Finding {
 
 class Context {
  public:
-  Context(const Settings& settings, Random random);
+  Context(const Settings& settings, Random random, const Case* wanted = nullptr);
   ~Context();  // defined where Device is known
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -66,6 +67,15 @@ class Context {
     checks_.fetch_add(1, std::memory_order_relaxed);
     return good ? Status() : Status(TN_INTERNAL, words(parts...));
   }
+  // What `f` fails with, told to the caller instead of counting: for asking again in a simpler way. Should the process die
+  // in it, `scene` is told with the call. [case's thread]
+  template <class F>
+  std::vector<std::string> aside(std::string scene, F&& f) {
+    std::vector<std::string> out;
+    const Aside scope(*this, out, std::move(scene));
+    std::forward<F>(f)();
+    return out;
+  }
   void fail(std::string story);
   void warn(std::string story);
   // Leaves the case because the machine lacks something. [case's thread]
@@ -78,7 +88,7 @@ class Context {
   // Calls into the plugin: `f` takes a tn_error* and returns a code. [any-thread]
   template <class F>
   Status call(std::string_view what, F&& f) {
-    leave_breadcrumb(what);
+    note(what);
     tn_error error = marked_error();
     const int32_t code = std::forward<F>(f)(&error);
     return judge(what, code, error);
@@ -98,6 +108,8 @@ class Context {
   }
 
   const Settings& settings() const noexcept { return settings_; }
+  // The case that runs; null outside of one.
+  const Case* wanted() const noexcept { return wanted_; }
   bool quick() const noexcept { return settings_.quick; }
   Random& random() noexcept { return random_; }
   Host& host() noexcept { return *host_; }
@@ -114,16 +126,33 @@ class Context {
   Finding finish(Status returned);
 
  private:
+  struct Aside {
+    Aside(Context& context, std::vector<std::string>& list, std::string scene) : t(context) {
+      t.aside_ = &list;
+      t.scene_ = std::move(scene);
+    }
+    ~Aside() {
+      t.aside_ = nullptr;
+      t.scene_.clear();
+    }
+    Aside(const Aside&) = delete;
+    Aside& operator=(const Aside&) = delete;
+    Context& t;
+  };
   static tn_error marked_error() noexcept;
+  void note(std::string_view what) const;
   Status judge(std::string_view what, int32_t code, const tn_error& error);
   void close_device();
 
   Settings settings_;
   Random random_;
+  const Case* wanted_;
   Host* host_;  // one per process, never destroyed
   std::unique_ptr<Tables> tables_;
   std::unique_ptr<Device> device_;
   std::mutex mutex_;
+  std::vector<std::string>* aside_ = nullptr;
+  std::string scene_{};
   Finding finding_;
   std::atomic<uint64_t> checks_{0};
 };

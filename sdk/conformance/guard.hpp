@@ -18,6 +18,10 @@ class Guarded {
   // `skew` moves the payload away from its alignment. [stream's thread; may fail]
   static Result<Guarded> make(const Device& device, const Stream& stream, uint64_t bytes, uint64_t skew = 0,
                               uint32_t kind = TN_MEMORY_DEVICE);
+  // The skew that puts the payload on an alignment, which is at most what every allocation has.
+  static constexpr uint64_t skew_to(uint64_t alignment) noexcept {
+    return (alignment - border % alignment) % alignment;
+  }
   uint64_t bytes() const noexcept { return bytes_; }
   tn_span span() const noexcept { return span(0, bytes_); }
   tn_span span(uint64_t offset, uint64_t bytes) const noexcept {

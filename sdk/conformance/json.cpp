@@ -2,6 +2,8 @@
 // json.cpp: writes and reads the kit's data. Reading throws nlohmann's exceptions; callers catch them at their border.
 #include "conformance/json.hpp"
 
+#include "conformance/case.hpp"
+
 namespace tenon::conform {
 
 namespace {

@@ -4,7 +4,8 @@
 Invariant: the named case fails, every other selected case still gets a verdict, nothing of the plugin's output reaches
 ours, and the failing case's reproduce line, pasted into a shell as it is, fails in the same words.
   check_wrong.py TOOL PLUGIN.so            a wrong plugin; its row is found by the file's name
-  check_wrong.py TOOL PLUGIN.so --control  the honest plugin: everything passes, under --verify
+  check_wrong.py TOOL PLUGIN.so --control  the honest plugin: all of level 0 passes, under --verify; of level 1, what
+                                           it runs at all
   check_wrong.py --rows FOLDER             every plugin of the folder has a row, every row a plugin
 """
 import json
@@ -16,7 +17,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
-NOT_WRONG = {"honest", "right"}
+NOT_WRONG = {"honest", "honest_kernel", "right"}
+UNSUPPORTED_TYPE = "op add: f64"  # which the honest plugin refuses, and one wrong plugin boasts of
 # What a plugin can do to the process it lives in: the run must survive each, so each must have its plugin.
 HOSTILE = {"crashes", "hangs", "exits", "forks", "closes_descriptors", "talks_to_stdout"}
 MEASURED = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")  # addresses, times and counts differ from run to run
@@ -34,7 +36,7 @@ def rows():
 def conform(tool, plugin, *options):
     """The exit code, the report and the output of one run."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
-        done = subprocess.run([tool, "conform", plugin, "--quick", "--level", "0", "--json", report.name, *options],
+        done = subprocess.run([tool, "conform", plugin, "--quick", "--json", report.name, *options],
                               capture_output=True, text=True, timeout=500)
         if done.returncode == 2:
             sys.exit(f"the tool refused: {done.stderr}")
@@ -47,10 +49,27 @@ def expect(good, story):
 
 
 def check_control(tool, plugin):
-    code, report, output = conform(tool, plugin, "--verify")
+    code, report, output = conform(tool, plugin, "--verify", "--level", "0")
     bad = [c["name"] for c in report["cases"] if c["verdict"] != "passed"]
     expect(code == 0 and not bad, f"the honest plugin must pass every case, these did not: {bad}\n{output}")
     print(f"{len(report['cases'])} cases passed")
+    code, report, output = conform(tool, plugin, "--filter", "op *", "--filter", "kernel: *", "--filter", "launch: *")
+    verdicts = {c["name"]: c["verdict"] for c in report["cases"]}
+    expect(code == 0, f"the honest plugin must fail no op's case\n{output}")
+    caught_by = {case for case in rows().values() if case in verdicts}
+    bad = sorted(case for case in caught_by if verdicts[case] != "passed" and not case.startswith(UNSUPPORTED_TYPE))
+    expect(caught_by and not bad, f"these catch a wrong plugin, and the honest one does not pass them: {bad}\n{output}")
+    print(f"{list(verdicts.values()).count('passed')} cases of ops and kernels passed")
+    check_seeds(tool, plugin)
+
+
+def check_seeds(tool, plugin):
+    """Equal seeds draw and judge the same, two seeds do not."""
+    def run(seed):
+        report = conform(tool, plugin, "--filter", "op add: f32*", "--seed", seed)[1]
+        return [(c["name"], c["verdict"], c["finding"]["drawn"], c["finding"]["checks"]) for c in report["cases"]]
+    expect(run("7") == run("7"), "one seed gave two different runs")
+    expect(run("7") != run("8"), "two seeds gave the same run")
 
 
 def told(output, case):
@@ -80,7 +99,11 @@ def check_wrong(tool, plugin, case):
     print(case, "→", failed["finding"]["failures"][0])
     expect("\n" not in failed["again"], f"more than one line: {failed['again']}")
     expect(f"again: {failed['again']}\n" in output, f"the line '{failed['again']}' was not printed:\n{output}")
-    first, second = told(output, case), told(pasted(failed["again"]), case)
+    again = pasted(failed["again"])
+    if case.startswith("op "):
+        story = failed["finding"]["failures"][0]
+        expect(story in again, f"'{failed['again']}' fails in another way than\n{story}\n{again}")
+    first, second = told(output, case), told(again, case)
     expect(first == second, f"pasted, it fails in other words:\n{first}\n{second}")
     expect("stream created" not in output, f"the plugin spoke on our standard output:\n{output}")
 

@@ -4,7 +4,8 @@
 
 WRONG_PLUGIN(tables) {
   tables.stream.fill = [](tn_stream* s, const tn_span* dst, uint64_t pattern, uint32_t width, tn_error* e) {
-    if (width == 8) *reinterpret_cast<volatile uint64_t*>(uintptr_t{8}) = pattern;
+    static uint64_t* volatile nowhere = reinterpret_cast<uint64_t*>(uintptr_t{8});
+    if (width == 8) *nowhere = pattern;
     return wrong::right().stream.fill(s, dst, pattern, width, e);
   };
 }

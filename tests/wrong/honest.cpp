@@ -27,11 +27,6 @@ Registry& registry() {
   return *all;
 }
 
-std::byte* place(const tn_span& span) {
-  if (span.space != TN_SPACE_MEMORY) return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(span.offset));
-  return tenon::author::object<Memory>(span.memory).data() + span.offset;
-}
-
 uint64_t now_ns() {
   return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
                                std::chrono::nanoseconds(1));
@@ -40,7 +35,7 @@ uint64_t now_ns() {
 // Calls `row` with the offsets of each row of the box.
 template <class Row>
 void each_row(const tn_copy_shape& box, uint32_t dimension, uint64_t to, uint64_t from, const Row& row) {
-  if (dimension + 1 == box.rank) {
+  if (dimension == 3 || dimension + 1 == box.rank) {  // a box has at most four
     row(to, from, box.extent[dimension]);
     return;
   }
@@ -51,6 +46,11 @@ void each_row(const tn_copy_shape& box, uint32_t dimension, uint64_t to, uint64_
 }
 
 }  // namespace
+
+std::byte* place(const tn_span& span) {
+  if (span.space != TN_SPACE_MEMORY) return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(span.offset));
+  return tenon::author::object<Memory>(span.memory).data() + span.offset;
+}
 
 Memory::~Memory() {
   std::free(data_);

@@ -5,8 +5,11 @@
 // Invariant: it conforms without one declaration, so whatever a case says about a wrong plugin is about its one mistake.
 #pragma once
 
+#include "honest_kernel.hpp"
+
 #include <tenon/author/plugin.hpp>
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
@@ -74,9 +77,9 @@ class Stream {
   Status finish(uint32_t mode);
   // Waits until all that was enqueued is done.
   void drain();
+  Status enqueue(std::function<void()> work);
 
  private:
-  Status enqueue(std::function<void()> work);
   Status failure();
   void run();
   void stop(bool drop);
@@ -90,12 +93,34 @@ class Stream {
   std::thread thread_;
 };
 
+// Where a span of the device lies in this process.
+std::byte* place(const tn_span& span);
+
+// A tensor in a kernel's loop.
+struct Operand {
+  uint32_t rank = 0;
+  std::array<int64_t, TN_MAX_RANK> dims{}, strides{};
+  uint64_t elements = 0;
+};
+
+struct Kernel {
+  uint32_t op = TN_OP_NONE;
+  std::vector<Operand> inputs{};
+  Operand output{};
+
+  void info(tn_kernel_info& out) const;
+  Status launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace);
+  void run(const std::vector<std::byte*>& at) const;
+};
+
 class Device {
  public:
   void limits(tn_device_limits& out) const;
   Status memory_info(tn_memory_info& out);
   Result<std::unique_ptr<Memory>> allocate(uint32_t kind, uint64_t bytes, uint64_t alignment);
   Result<std::unique_ptr<Stream>> create_stream(const tn_stream_options& options);
+  Status supports(const tn_fragment& fragment, tn_support& out);
+  Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
 };
 
 struct Plugin {
@@ -107,6 +132,7 @@ struct Plugin {
   using Device = honest::Device;
   using Memory = honest::Memory;
   using Stream = honest::Stream;
+  using Kernel = honest::Kernel;
   Result<uint32_t> device_count() { return 1; }
   Status describe(uint32_t ordinal, tn_device_info& out);
   Result<std::unique_ptr<Device>> open(uint32_t /*ordinal*/, const tn_device_options& /*options*/) {

@@ -19,6 +19,7 @@ struct Tables {
   tn_plugin plugin{};
   tn_device_api device{};
   tn_stream_api stream{};
+  tn_kernel_api kernel{};
 };
 
 // The honest tables, for what a mistake still does right.
@@ -35,7 +36,7 @@ inline const tn_plugin*& honest_descriptor() {
 // Copies the honest plugin's tables; functions that name the plugin are passed its own descriptor.
 inline Tables copy_of(const tn_plugin& given) {
   honest_descriptor() = &given;
-  Tables out{.plugin = given, .device = *given.device, .stream = *given.stream};
+  Tables out{.plugin = given, .device = *given.device, .stream = *given.stream, .kernel = *given.kernel};
   right() = out;
   out.device.count = [](const tn_plugin*, uint32_t* count, tn_error* e) {
     return right().device.count(honest_descriptor(), count, e);
@@ -67,6 +68,7 @@ inline const tn_plugin* enter(const tn_host* host, tn_error* error, void (*spoil
   }();
   tables.plugin.device = &tables.device;
   tables.plugin.stream = &tables.stream;
+  tables.plugin.kernel = &tables.kernel;
   return &tables.plugin;
 }
 

@@ -12,6 +12,7 @@
 
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tenon {
 
@@ -32,6 +33,9 @@ enum class Verdict : uint32_t {
   converted = TN_SUPPORT_CONVERTED,
   emulated = TN_SUPPORT_EMULATED,
 };
+// "no", "native", "converted" or "emulated". [any-thread; does not block; cannot fail]
+TN_API std::string_view name(Verdict verdict) noexcept;
+
 struct Support {
   Verdict verdict = Verdict::no;
   double cost_ns = 0;

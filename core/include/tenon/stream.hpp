@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace tenon {
 
@@ -75,14 +76,19 @@ class TN_API Stream {
   // return; a pageable host destination may block until filled. Between devices that cannot reach each other the host
   // carries the bytes and blocks until they are there. [stream's thread; may block; may fail]
   Status copy(const tn_span& destination, const tn_span& source);
-  // The same between a host array and device bytes, from their beginning. [stream's thread; may block; may fail]
-  template <class T>
-  Status upload(const tn_span& destination, std::span<const T> source) {
-    return copy(destination, host_span(source.data(), source.size_bytes()));
+  // The same between a contiguous host container (a vector, an array, a span) and device bytes of the same size.
+  // [stream's thread; may block; may fail]
+  template <class Host>
+  Status upload(const tn_span& destination, const Host& source) {
+    const std::span view(source);
+    return copy(destination, host_span(view.data(), view.size_bytes()));
   }
-  template <class T>
-  Status download(std::span<T> destination, const tn_span& source) {
-    return copy(host_span(destination.data(), destination.size_bytes()), source);
+  template <class Host>
+  Status download(Host&& destination, const tn_span& source) {
+    const std::span view(destination);
+    static_assert(!std::is_const_v<typename decltype(view)::element_type>,
+                  "download writes to its destination");
+    return copy(host_span(view.data(), view.size_bytes()), source);
   }
   // Enqueues a copy of a box; row by row where the plugin has no strided copy. [stream's thread; may block; may fail]
   Status copy_strided(const tn_span& destination, const tn_span& source, const tn_copy_shape& shape);

@@ -36,8 +36,8 @@ extern "C" {
 #define TN_REDUCE_MIN 3u
 #define TN_REDUCE_MAX 4u
 #define TN_REDUCE_AVG 5u
-#define TN_REDUCE_PREMUL_SUM \
-  6u /* Σ scalar_r · x_r; the scalar is `scalar`, or a rank-0 tensor of dtype in `factor` */
+/* Σ scalar_r · x_r; the scalar is `scalar`, or a rank-0 tensor of dtype in `factor` */
+#define TN_REDUCE_PREMUL_SUM 6u
 
 /* Array element: frozen. `count` is elements sent to (or from) one rank; buffers hold count, or size · count for the
  * gathered side. */

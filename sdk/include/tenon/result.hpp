@@ -40,7 +40,7 @@ inline const char* code_name(int32_t code) noexcept {
 class [[nodiscard]] Status {
  public:
   Status() noexcept = default;
-  explicit Status(Error error) : error_(std::make_unique<Error>(std::move(error))) {}
+  explicit Status(Error error) : error_(new Error(std::move(error))) {}
   Status(int32_t code, std::string message, std::string domain = "tenon")
       : Status(Error{.code = code, .message = std::move(message), .domain = std::move(domain)}) {}
 
@@ -59,7 +59,11 @@ class [[nodiscard]] Status {
   void take() && noexcept {}
 
  private:
-  std::unique_ptr<Error> error_;
+  // Out of line, so that the end of a Status that is well is a test and no call.
+  struct Drop {
+    [[gnu::cold, gnu::noinline]] void operator()(Error* error) const noexcept { delete error; }
+  };
+  std::unique_ptr<Error, Drop> error_;
 };
 
 // A T, or the reason there is none.
@@ -143,10 +147,15 @@ inline int32_t write_error(const Error& failure, tn_error* out) noexcept {
 }  // namespace tenon
 
 // Yields the value of a Result (nothing for a Status), or returns its failure from the enclosing function.
-#define TN_TRY(expression)                       \
-  __extension__({                                \
-    auto tn_try_result = (expression);           \
-    if (!tn_try_result.ok()) [[unlikely]]        \
-      return std::move(tn_try_result).failure(); \
-    std::move(tn_try_result).take();             \
+// clang-format off
+#define TN_TRY(expression)                                    \
+  __extension__({                                             \
+    _Pragma("GCC diagnostic push")                            \
+    _Pragma("GCC diagnostic ignored \"-Wshadow\"") /* nest */ \
+    auto tn_try_result = (expression);                        \
+    _Pragma("GCC diagnostic pop")                             \
+    if (!tn_try_result.ok()) [[unlikely]]                     \
+      return std::move(tn_try_result).failure();              \
+    std::move(tn_try_result).take();                          \
   })
+// clang-format on

@@ -60,6 +60,7 @@ void left_out(const std::string& name, const std::string& why) {
 
 int main() {
   bench::launch_rows();
+  bench::author_rows();
   bench::pool_rows();
   bench::stream_rows();
 }

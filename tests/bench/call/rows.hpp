@@ -64,6 +64,7 @@ void left_out(const std::string& name, const std::string& why);
 uint64_t allocations();
 
 void launch_rows();
+void author_rows();
 void pool_rows();
 void stream_rows();
 

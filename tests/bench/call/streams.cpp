@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long work takes from the caller to a worker of the CPU plugin, and back.
+// How long work takes from the caller to a worker of the CPU plugin, and back; beside it, the same for a bare thread that
+// looks at one word.
 //
 // Invariant: a spinning worker is measured by work that follows at once, a parked one by work that follows a pause longer
 // than any worker spins, which the caller itself spends awake. A run tells the median of its repeats.
@@ -7,8 +8,12 @@
 
 #include <tenon/runtime.hpp>
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <atomic>
 #include <cstdlib>
+#include <thread>
 
 namespace bench {
 namespace {
@@ -33,41 +38,100 @@ double median(std::vector<double>& times) {
   return times[times.size() / 2];
 }
 
-// From the call of host_call to the first instruction of its body.
-double submit(tenon::Stream& stream, const Repeat& repeat) {
+// What carries work to a thread: `hand_over` asks it to call `mark`, `settle` returns when that is over.
+struct StreamWorker {
+  tenon::Stream& stream;
+  template <class Mark>
+  void hand_over(Mark&& mark) {
+    if (!stream.host_call(std::forward<Mark>(mark)).ok()) std::abort();
+  }
+  void settle() {
+    if (!stream.sync().ok()) std::abort();
+  }
+};
+
+// The least a worker can be: a thread that looks at one word, spinning or asleep on it.
+class BareWorker {
+ public:
+  explicit BareWorker(bool parked) : parked_(parked), thread_([this] { work(); }) {}
+  ~BareWorker() {
+    stop_ = true;
+    hand_over(std::function<void()>());
+    thread_.join();
+  }
+  void hand_over(std::function<void()> mark) {
+    mark_ = std::move(mark);
+    asked_.fetch_add(1, std::memory_order_seq_cst);
+    if (parked_) syscall(SYS_futex, &asked_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  }
+  void settle() {
+    while (done_.load(std::memory_order_acquire) != asked_.load(std::memory_order_relaxed)) {
+    }
+  }
+
+ private:
+  void work() {
+    for (uint32_t seen = 0; !stop_;) {
+      while (asked_.load(std::memory_order_acquire) == seen) {
+        if (parked_) syscall(SYS_futex, &asked_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+      }
+      ++seen;
+      if (mark_) mark_();
+      done_.store(seen, std::memory_order_release);
+    }
+  }
+
+  const bool parked_;
+  std::function<void()> mark_;
+  std::atomic<bool> stop_{false};
+  alignas(64) std::atomic<uint32_t> asked_{0};
+  alignas(64) std::atomic<uint32_t> done_{0};
+  std::thread thread_;
+};
+
+// From handing work over to its first instruction.
+template <class Worker>
+double submit(Worker&& worker, const Repeat& repeat) {
   std::vector<double> times;
   for (int i = 0; i < repeat.count; ++i) {
     rest(repeat);
     std::atomic<double> started{0};
     const double asked = now_ns();
-    if (!stream.host_call([&] { started.store(now_ns(), std::memory_order_release); }).ok()) std::abort();
+    worker.hand_over([&] { started.store(now_ns(), std::memory_order_release); });
     while (started.load(std::memory_order_acquire) == 0) {
     }
     times.push_back(started.load(std::memory_order_relaxed) - asked);
+    worker.settle();
   }
   return median(times);
 }
 
-double round_trip(tenon::Stream& stream, const Repeat& repeat) {
+template <class Worker>
+double round_trip(Worker&& worker, const Repeat& repeat) {
   std::vector<double> times;
   for (int i = 0; i < repeat.count; ++i) {
     rest(repeat);
     const double asked = now_ns();
-    if (!stream.host_call([] {}).ok() || !stream.sync().ok()) std::abort();
+    worker.hand_over([] {});
+    worker.settle();
     times.push_back(now_ns() - asked);
   }
   return median(times);
 }
 
-struct Measure {
-  const char* name;
-  double (*of)(tenon::Stream&, const Repeat&);
-  Repeat repeat;
-};
-constexpr Measure measures[] = {{"submit_spinning", submit, spinning},
-                                {"submit_parked", submit, parked},
-                                {"round_trip_spinning", round_trip, spinning},
-                                {"round_trip_parked", round_trip, parked}};
+// Ours and the bare thread in turn. Only one of the two workers spins at a time: the bare one lives for its turn.
+template <class Measure>
+Row measured(const char* name, tenon::Stream& stream, const Repeat& repeat, const Measure& measure) {
+  Row row{.name = name, .peer = "bare thread"};
+  measure(StreamWorker{stream}, repeat);
+  for (int run = 0; run < runs; ++run) {
+    row.ours.push_back(measure(StreamWorker{stream}, repeat));
+    BareWorker bare(repeat.parked);
+    measure(bare, {1, repeat.parked});
+    row.theirs.push_back(measure(bare, repeat));
+  }
+  return row;
+}
 
 tenon::Result<tenon::Device> cpu() {
   const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
@@ -83,16 +147,17 @@ tenon::Result<tenon::Device> cpu() {
 void stream_rows() {
   auto device = cpu();
   if (!device.ok()) {
-    for (const Measure& measure : measures) left_out(measure.name, std::string(device.message()));
+    for (const char* name : {"submit_spinning", "submit_parked", "round_trip_spinning", "round_trip_parked"})
+      left_out(name, std::string(device.message()));
     return;
   }
   auto stream = *device->stream({.name = "bench"});
-  for (const Measure& measure : measures) {
-    Row row{.name = measure.name};
-    measure.of(stream, measure.repeat);
-    for (int run = 0; run < runs; ++run) row.ours.push_back(measure.of(stream, measure.repeat));
-    print(row);
-  }
+  const auto submits = [](auto&& worker, const Repeat& repeat) { return submit(worker, repeat); };
+  const auto round_trips = [](auto&& worker, const Repeat& repeat) { return round_trip(worker, repeat); };
+  print(measured("submit_spinning", stream, spinning, submits));
+  print(measured("submit_parked", stream, parked, submits));
+  print(measured("round_trip_spinning", stream, spinning, round_trips));
+  print(measured("round_trip_parked", stream, parked, round_trips));
 }
 
 }  // namespace bench

@@ -26,14 +26,14 @@ std::vector<float> add_on_two_streams(Device& device, bool waits = true) {
   std::vector<float> host(count, 2.0f), out(count);
   Buffer a = must(device.allocate(upload, array_bytes)), b = must(device.allocate(upload, array_bytes));
   Buffer c = must(device.allocate(upload, array_bytes)), d = must(device.allocate(compute, array_bytes));
-  must(upload.upload<float>(a, host));
+  must(upload.upload(a, host));
   must(upload.fill(b, 0x3F800000, 4));  // 1.0f
-  must(upload.upload<float>(c, host));
+  must(upload.upload(c, host));
   if (!waits) must(upload.sync());  // the mistake is planted for the layer to find, not to be suffered
   if (waits) must(compute.wait(must(upload.record())));
   for (Buffer* each : {&a, &b, &c}) must(each->used_on(compute));
   must(kernel.run(compute, {a, b, c, d}));
-  must(compute.download<float>(out, d));
+  must(compute.download(out, d));
   must(compute.sync());
   return out;
 }

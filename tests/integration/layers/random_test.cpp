@@ -107,7 +107,7 @@ class Program {
     Stream& on = stream();
     std::vector<float> out(elements);
     before_read(on, *from);
-    must(on.download<float>(out, from->buffer));
+    must(on.download(out, from->buffer));
     after(on, *from, false);
     must(on.sync());
     CHECK(out == std::vector<float>(elements, from->value));

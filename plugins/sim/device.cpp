@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// device.cpp: limits, memory, and what a device makes.
+#include "device.hpp"
+
+#include "kernels/rules.hpp"
+
+#include <tenon/author/support.hpp>
+#include <tenon/author/text.hpp>
+
+#include <cstring>
+
+namespace tenon::sim {
+
+using author::text;
+
+void Device::limits(tn_device_limits& out) const {
+  const Profile& p = profile();
+  out.alignment = p.alignment;
+  out.max_alloc_bytes = p.memory_bytes();
+  out.max_streams = static_cast<uint32_t>(p.max_streams);
+  out.max_pending_records = static_cast<uint32_t>(p.max_records);
+  out.max_bindings = static_cast<uint32_t>(p.max_bindings);
+  out.priorities = static_cast<uint32_t>(p.priorities);
+  out.copy_bytes_per_second = static_cast<double>(p.link_mib_per_s << 20);
+}
+
+Status Device::memory_info(tn_memory_info& out) {
+  const Bound bound(*card_);
+  TN_TRY(card_->alive());
+  out.total_bytes = card_->arena().total();
+  out.used_here_bytes = card_->arena().used();
+  out.free_bytes = out.total_bytes - out.used_here_bytes;
+  return {};
+}
+
+Result<std::unique_ptr<Memory>> Device::allocate(uint32_t kind, uint64_t bytes, uint64_t alignment) {
+  if (kind == TN_MEMORY_HOST && !profile().host_memory)
+    return Status(TN_UNSUPPORTED, text("profile '", profile().name, "' has no pinned host memory"));
+  if (kind == TN_MEMORY_MANAGED && !profile().managed_memory)
+    return Status(TN_UNSUPPORTED, text("profile '", profile().name, "' has no managed memory"));
+  const Bound bound(*card_);
+  TN_TRY(card_->before_alloc(bytes));
+  const Arena::Block block = TN_TRY(card_->arena().take(bytes, alignment, kind != TN_MEMORY_DEVICE));
+  return std::make_unique<Memory>(card_, block, bytes);
+}
+
+Result<std::unique_ptr<Stream>> Device::create_stream(const tn_stream_options& /*options*/) {
+  const Bound bound(*card_);
+  TN_TRY(card_->alive());
+  return std::make_unique<Stream>(card_, scheduler_);
+}
+
+Result<bool> Device::peer(Device& other) { return card_ == other.card_ || profile().peer; }
+
+Status Device::supports(const tn_fragment& fragment, tn_support& out) {
+  const author::FragmentView view(fragment);
+  const Status found = check_fragment(view, profile());
+  if (!found.ok() && found.code() != TN_UNSUPPORTED) return Status(found.error());
+  if (!found.ok()) return author::refuse(out, found.message());
+  out.alias_mask = UINT64_MAX;
+  return author::accept(out, 0, Kernel::workspace_bytes(Program(view), profile()));
+}
+
+Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
+                                                const tn_compile_options& options) {
+  const Bound bound(*card_);
+  TN_TRY(card_->alive());
+  const author::FragmentView view(fragment);
+  TN_TRY(check_fragment(view, profile()));
+  auto kernel = std::make_unique<Kernel>(fragment, profile());
+  if (kernel->workspace() <= options.workspace_limit) return kernel;
+  return Status(TN_UNSUPPORTED, text("needs ", kernel->workspace(), " bytes of workspace; the limit is ",
+                                     options.workspace_limit));
+}
+
+Result<std::unique_ptr<Kernel>> Device::load(const tn_fragment& fragment, std::span<const std::byte> saved) {
+  const Saved expected(profile(), fragment);
+  if (saved.size() == sizeof expected && std::memcmp(saved.data(), &expected, sizeof expected) == 0) {
+    const tn_compile_options options{.size = sizeof options, .workspace_limit = TN_COMPILE_NO_LIMIT};
+    return compile(fragment, options);
+  }
+  return Status(TN_MISMATCH, text("these ", saved.size(), " bytes were not saved by '", expected.maker,
+                                  "' for this fragment: compile it anew"));
+}
+
+tn_string_list Device::layouts() {
+  static constexpr const char* names[] = {"NZ"};
+  return {names, profile().private_layout.empty() ? 0u : 1u};
+}
+
+Result<uint64_t> Device::layout_bytes(const tn_tensor& tensor) {
+  const uint32_t known = profile().private_layout.empty() ? 0 : 1;
+  if (tensor.layout <= known) return Shape(author::TensorView(tensor)).bytes();
+  return Status(TN_INVALID, text("layout ", tensor.layout, " does not exist; profile '", profile().name,
+                                 "' has ", known));
+}
+
+}  // namespace tenon::sim

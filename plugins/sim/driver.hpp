@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// driver.hpp: the native side of this plugin: pages that appear twice, and clocks.
+//
+// Invariant: nothing outside driver.cpp makes a system call of its own.
+#pragma once
+
+#include <tenon/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tenon::sim::driver {
+
+inline constexpr uint64_t page_bytes = 4096;
+
+// The same pages at two places: `inside` is the device's and always open, `outside` is what the host is told, and faults
+// when touched unless it was exposed.
+class TwinPages {
+ public:
+  // TN_NO_MEMORY with errno in native_code. `bytes` is a multiple of the page. [any-thread; may block; may fail]
+  static Result<TwinPages> map(uint64_t bytes);
+  TwinPages(TwinPages&& other) noexcept;
+  TwinPages& operator=(TwinPages&&) = delete;
+  ~TwinPages();
+
+  std::byte* inside() const noexcept { return inside_; }
+  std::byte* outside() const noexcept { return outside_; }
+  uint64_t bytes() const noexcept { return bytes_; }
+  // Lets the host touch whole pages, or forbids it again. [any-thread; may block; may fail]
+  Status expose(uint64_t offset, uint64_t bytes, bool touchable) const;
+  // Gives the memory behind whole pages back to the machine; they read as zero. [any-thread; may block; cannot fail]
+  void drop(uint64_t offset, uint64_t bytes) const noexcept;
+
+ private:
+  TwinPages(std::byte* inside, std::byte* outside, uint64_t bytes, int file) noexcept
+      : inside_(inside), outside_(outside), bytes_(bytes), file_(file) {}
+
+  std::byte *inside_, *outside_;
+  uint64_t bytes_;
+  int file_;
+};
+
+// CLOCK_MONOTONIC in ns. [any-thread; does not block; cannot fail]
+uint64_t now_ns() noexcept;
+// Takes that long. [any-thread; blocks; cannot fail]
+void pass_time(uint64_t ns) noexcept;
+
+}  // namespace tenon::sim::driver

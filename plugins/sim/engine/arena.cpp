@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// arena.cpp: first fit, so that a freed block is soon somebody else's.
+#include "arena.hpp"
+
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon::sim {
+
+using author::text;
+
+namespace {
+
+constexpr uint64_t unit = 256;               // of a block that the host may not touch
+constexpr uint64_t garbage_up_to = 1 << 20;  // filling more would cost time and find nothing more
+constexpr uint64_t dropped_from = 2 << 20;   // below it the pages are kept for the next block
+
+uint64_t rounded(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
+
+}  // namespace
+
+Result<std::unique_ptr<Arena>> Arena::make(uint64_t bytes) {
+  driver::TwinPages pages = TN_TRY(driver::TwinPages::map(bytes));
+  return std::unique_ptr<Arena>(new Arena(std::move(pages)));
+}
+
+uint64_t Arena::address(uint64_t offset) const noexcept {
+  return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(pages_.outside())) + offset;
+}
+
+Status Arena::full(uint64_t bytes) const {
+  uint64_t largest = 0;
+  for (const auto& [offset, size] : free_) largest = std::max(largest, size);
+  return Status(TN_NO_MEMORY, text("asked for ", bytes, " bytes; ", total() - used_, " of ", total(),
+                                   " are free, the largest piece has ", largest, ": free some"));
+}
+
+std::map<uint64_t, uint64_t>::iterator Arena::gap_for(uint64_t bytes, uint64_t alignment, uint64_t& offset) {
+  return std::ranges::find_if(free_, [&](const auto& gap) {
+    offset = rounded(address(gap.first), alignment) - address(0);
+    return offset - gap.first < gap.second && bytes <= gap.second - (offset - gap.first);
+  });
+}
+
+Result<Arena::Block> Arena::take(uint64_t bytes, uint64_t alignment, bool exposed) {
+  const std::lock_guard lock(mutex_);
+  if (bytes > total()) return full(bytes);
+  const uint64_t step = exposed ? driver::page_bytes : unit;
+  Block block{.bytes = rounded(std::max<uint64_t>(bytes, 1), step), .exposed = exposed};
+  const auto gap = gap_for(block.bytes, std::max(alignment, step), block.offset);
+  if (gap == free_.end()) return full(bytes);
+  if (exposed) TN_TRY(pages_.expose(block.offset, block.bytes, true));
+  const auto [begin, size] = *gap;
+  free_.erase(gap);
+  if (block.offset > begin) free_[begin] = block.offset - begin;
+  const uint64_t end = block.offset + block.bytes;
+  if (end < begin + size) free_[end] = begin + size - end;
+  blocks_[block.offset] = block;
+  used_ += block.bytes;
+  std::memset(inside(block.offset), 0xD7, std::min(block.bytes, garbage_up_to));
+  return block;
+}
+
+void Arena::give_back(const Block& block) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (block.exposed) (void)pages_.expose(block.offset, block.bytes, false);
+  // Whoever still uses it finds garbage; a large block's pages go back to the machine and read as zero.
+  std::memset(inside(block.offset), 0xDF, std::min(block.bytes, garbage_up_to));
+  if (block.bytes >= dropped_from) {
+    const uint64_t first = rounded(block.offset + garbage_up_to, driver::page_bytes);
+    const uint64_t end = (block.offset + block.bytes) / driver::page_bytes * driver::page_bytes;
+    pages_.drop(first, end - first);
+  }
+  blocks_.erase(block.offset);
+  used_ -= block.bytes;
+  auto gap = free_.emplace(block.offset, block.bytes).first;
+  if (const auto next = std::next(gap); next != free_.end() && gap->first + gap->second == next->first) {
+    gap->second += next->second;
+    free_.erase(next);
+  }
+  if (gap == free_.begin()) return;
+  const auto before = std::prev(gap);
+  if (before->first + before->second != gap->first) return;
+  before->second += gap->second;
+  free_.erase(gap);
+}
+
+bool Arena::forbids(uint64_t address, uint64_t bytes) const {
+  const uint64_t base = this->address(0);
+  if (address + bytes <= base || address >= base + total()) return false;
+  const std::lock_guard lock(mutex_);
+  auto block = blocks_.upper_bound(address - base);
+  if (address < base || block == blocks_.begin()) return true;
+  --block;
+  const uint64_t offset = address - base;
+  return !block->second.exposed || offset + bytes > block->second.offset + block->second.bytes;
+}
+
+std::byte* Arena::find(uint64_t address, uint64_t bytes) const {
+  const uint64_t base = this->address(0);
+  if (address < base || address - base > total()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  auto block = blocks_.upper_bound(address - base);
+  if (block == blocks_.begin()) return nullptr;
+  --block;
+  const uint64_t inner = address - base - block->second.offset;
+  if (inner > block->second.bytes || bytes > block->second.bytes - inner) return nullptr;
+  return inside(address - base);
+}
+
+uint64_t Arena::used() const {
+  const std::lock_guard lock(mutex_);
+  return used_;
+}
+
+}  // namespace tenon::sim
