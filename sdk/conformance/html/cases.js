@@ -5,8 +5,6 @@
 const EMPTY = {text: "", level: "", verdicts: [], op: null, dtype: null};
 let view = {...EMPTY};
 
-// ---- filters -----------------------------------------------------------------------------------------------------
-
 const told = c => [c.name, c.op, c.dtype, c.finding.tag, ...reasons(c)].join("\n").toLowerCase();
 const rows = report.cases.map(c => ({c, text: told(c), tr: null}));
 
@@ -84,8 +82,6 @@ function drawFilters() {
   addEventListener("hashchange", () => { view = fromAddress(); show(); });
 }
 
-// ---- environment -------------------------------------------------------------------------------------------------
-
 function definitions(pairs) {
   const told = pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return h("dl", {}, told.flatMap(([key, value]) => [h("dt", {}, key), h("dd", {}, String(value))]));
@@ -121,8 +117,6 @@ function drawEnvironment() {
     ["filters", report.filters.join(", ")]]));
   body.append(h("h3", {}, "Machine"), definitions(Object.entries(report.environment)));
 }
-
-// ---- theme -------------------------------------------------------------------------------------------------------
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const stored = () => { try { return localStorage.getItem("tenon-theme"); } catch { return null; } };

@@ -10,8 +10,6 @@ const RANK = Object.keys(VERDICTS);
 const LEVELS = ["memory and streams", "ops", "fused fragments", "collectives", "whole graphs and capture"];
 const DTYPES = ["bool", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"];
 
-// ---- small helpers -------------------------------------------------------------------------------------------------
-
 const $ = id => document.getElementById(id);
 const slug = verdict => verdict.replace(" ", "-");
 const plural = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
@@ -72,8 +70,6 @@ function tally(list) {
   return RANK.filter(v => counts.has(v)).map(v => `${counts.get(v).length} ${v}`).join(", ");
 }
 
-// ---- copying a line ----------------------------------------------------------------------------------------------
-
 async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
@@ -101,8 +97,6 @@ function again(c) {
   return h("div", {class: "again"}, h("code", {}, c.again), copyButton(c.again, c.name));
 }
 
-// ---- the head ----------------------------------------------------------------------------------------------------
-
 function drawHead() {
   const p = report.plugin, device = p && p.devices[report.device];
   const name = p ? `${p.name} ${p.version}` : report.library.split("/").pop();
@@ -126,8 +120,6 @@ function drawHead() {
 }
 
 const TOLD = 20;  // failures told at length; the list below has them all
-
-// ---- what fails --------------------------------------------------------------------------------------------------
 
 function failureCard(c) {
   const story = reasons(c);
@@ -156,8 +148,6 @@ function drawFailures() {
   if (report.verify) body.append(...report.complaints.map(text => h("p", {class: "card failed"}, text)));
   $("failures").hidden = body.childElementCount === 0;
 }
-
-// ---- the support matrix ------------------------------------------------------------------------------------------
 
 function cell(list, where, choice) {
   if (!list) return h("td");
@@ -207,8 +197,6 @@ function drawSupport() {
   body.append(...parts);
 }
 
-// ---- gaps, expected failures, complaints -------------------------------------------------------------------------
-
 function gapRow(gap) {
   return [
     h("dt", {}, glyph(gap.explained ? "unsupported" : "unexplained"), ` ${gap.kinds.join(", ")} `,
@@ -237,8 +225,6 @@ function drawGaps() {
     h("ul", {}, report.complaints.map(text => h("li", {}, text))));
   $("gaps").hidden = body.childElementCount === 0;
 }
-
-// ---- performance -------------------------------------------------------------------------------------------------
 
 const FIGURES = {call: "What a call costs its thread", latency: "Latency", copy: "Copies", kernel: "Kernels"};
 

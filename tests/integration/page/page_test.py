@@ -218,6 +218,17 @@ class Page(unittest.TestCase):
             self.ask('document.getElementById("theme").click()')
         self.assertEqual(seen, [("theme: auto", "light"), ("theme: light", "light"), ("theme: dark", "dark")])
 
+    def test_a_plugin_that_cannot_be_entered_has_a_page_too(self):
+        library, path = self.rich.with_name("tenon-bad.so"), self.rich.with_name("bad.html")
+        library.write_text("no library at all", encoding="utf-8")
+        done = subprocess.run([TOOL, "conform", library, "--quick", "--filter", "copy: *", "--html", path],
+                              capture_output=True, timeout=100, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.browser.open(path, 360)
+        self.is_clean(path)
+        self.assertIn("dlopen", self.ask('document.getElementById("failures").textContent'))
+        self.assertIn("not run", self.ask('document.getElementById("legend").textContent'))
+
     def test_a_thousand_failures_do_not_flood_the_page(self):
         report = sample.every_verdict(self.report)
         failing = [one for one in report["cases"] if one["verdict"] == "failed"]
