@@ -12,8 +12,6 @@ namespace {
 
 using Against = Figure::Against;
 
-// ---- what a call costs the thread that makes it --------------------------------------------------------------------
-
 // `n` calls with a wait after every few, which is not counted: a queue that is full would be measured otherwise.
 Batch_ns calls(const Rig& rig, const std::function<Status()>& once) {
   return [&rig, once](uint64_t n) -> Result<double> {
@@ -60,8 +58,6 @@ void measure_calls(const Rig& rig) {
             calls(rig, alloc_and_free));
 }
 
-// ---- how long until something begins, and until it is known to have ended ----------------------------------------
-
 // From host_call to the first line of what it calls, which is as near to "start" as the contract lets a host see.
 Result<double> submit_to_start(const Rig& rig) {
   std::atomic<int64_t> began{0};
@@ -104,8 +100,6 @@ void measure_latencies(const Rig& rig) {
     return now_ns() - begin;
   });
 }
-
-// ---- copies --------------------------------------------------------------------------------------------------------
 
 void copy(const Rig& rig, const char* name, const tn_span& dst, const tn_span& src) {
   tell_rate(rig, {.group = "copy", .name = name, .unit = "GB/s", .against = Against::link},

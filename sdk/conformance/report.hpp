@@ -33,10 +33,10 @@ void print_summary(std::ostream& out, const Report& report, const Style& style);
 // What the plugin lacks: cases with one declared reason, or, where nobody explains, of one kind ("op.conv2d").
 struct Gap {
   std::vector<std::string> tags{};
+  std::vector<std::string> kinds{};  // of the tags, as `match` of an entry would name them: "op.conv2d.*"
   size_t cases = 0;
   bool explained = false;
   std::string reason{};  // the vendor's, or what the case said
-  std::string match{};   // of an entry that would explain it
 };
 std::vector<Gap> gaps_of(const Report& report);
 // The gaps, each with its reason or the remedy.

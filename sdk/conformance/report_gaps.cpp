@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace tenon::conform {
 
@@ -22,9 +23,33 @@ std::string reason_of(const CaseResult& result) {
   return result.declared + (result.expires.empty() ? "" : words(" (until ", result.expires, ")"));
 }
 
-// What the entry's `match` must be for all of `gap`.
-std::string match_for(const Gap& gap) {
-  return gap.tags.size() == 1 ? gap.tags.front() : family(gap.tags.front()) + ".*";
+bool is_gap(const CaseResult& result) {
+  return result.verdict == Verdict::unsupported || result.verdict == Verdict::unexplained;
+}
+
+// The families of which something works: an entry for all of them would be an unexpected pass.
+std::set<std::string> working_families(const Report& report) {
+  std::set<std::string> out;
+  for (const CaseResult& result : report.results) {
+    if (!is_gap(result) && !result.finding.tag.empty()) out.insert(family(result.finding.tag));
+  }
+  return out;
+}
+
+// `tags` as few patterns: a family of which nothing works is one.
+std::vector<std::string> kinds_of(const std::vector<std::string>& tags,
+                                  const std::set<std::string>& working) {
+  std::map<std::string, std::vector<std::string>> families;
+  for (const std::string& tag : tags) families[family(tag)].push_back(tag);
+  std::vector<std::string> out;
+  for (const auto& [name, members] : families) {
+    if (members.size() > 1 && !working.contains(name)) {
+      out.push_back(name + ".*");
+    } else {
+      out.insert(out.end(), members.begin(), members.end());
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -33,7 +58,7 @@ std::vector<Gap> gaps_of(const Report& report) {
   std::vector<Gap> out;
   std::map<std::pair<bool, std::string>, size_t> places;  // by declared reason, or by family
   for (const CaseResult& result : report.results) {
-    if (result.verdict != Verdict::unsupported && result.verdict != Verdict::unexplained) continue;
+    if (!is_gap(result)) continue;
     const bool explained = result.verdict == Verdict::unsupported;
     const std::string tag = result.finding.tag.empty() ? result.name : result.finding.tag;
     const std::string key = explained ? reason_of(result) : family(tag);
@@ -43,23 +68,25 @@ std::vector<Gap> gaps_of(const Report& report) {
     ++gap.cases;
     if (std::find(gap.tags.begin(), gap.tags.end(), tag) == gap.tags.end()) gap.tags.push_back(tag);
   }
-  for (Gap& gap : out) gap.match = match_for(gap);
+  const std::set<std::string> working = working_families(report);
+  for (Gap& gap : out) gap.kinds = kinds_of(gap.tags, working);
   return out;
 }
 
 void print_gaps(std::ostream& out, const Report& report, const Style& style) {
-  constexpr size_t told = 3;
+  constexpr size_t told = 6;
   const std::vector<Gap> gaps = gaps_of(report);
   if (!gaps.empty()) out << "\nNot offered by the plugin:\n";
   for (const Gap& gap : gaps) {
-    std::string tags;
-    for (size_t i = 0; i < std::min(told, gap.tags.size()); ++i) tags += (i == 0 ? "" : ", ") + gap.tags[i];
-    if (gap.tags.size() > told) tags += words(" and ", gap.tags.size() - told, " more");
-    out << "  " << tags << style.quiet(words(" (", gap.cases, gap.cases == 1 ? " case)" : " cases)")) << ": "
+    std::string kinds;
+    for (size_t i = 0; i < std::min(told, gap.kinds.size()); ++i)
+      kinds += (i == 0 ? "" : ", ") + gap.kinds[i];
+    if (gap.kinds.size() > told) kinds += words(" and ", gap.kinds.size() - told, " more");
+    out << "  " << kinds << style.quiet(words(" (", gap.cases, gap.cases == 1 ? " case)" : " cases)")) << ": "
         << gap.reason << "\n";
     if (gap.explained) continue;
     out << "    " << style.bad("unexplained") << ": say why in capabilities.toml: [[unsupported]] match = \""
-        << gap.match << "\" reason = \"…\"\n";
+        << gap.kinds.front() << "\" reason = \"…\"\n";
   }
 }
 

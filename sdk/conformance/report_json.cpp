@@ -41,10 +41,10 @@ Json gaps_json(const Report& report) {
   Json out = Json::array();
   for (const Gap& gap : gaps_of(report)) {
     out.push_back({{"tags", gap.tags},
+                   {"kinds", gap.kinds},
                    {"cases", gap.cases},
                    {"explained", gap.explained},
-                   {"reason", gap.reason},
-                   {"match", gap.match}});
+                   {"reason", gap.reason}});
   }
   return out;
 }

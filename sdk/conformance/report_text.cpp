@@ -36,7 +36,11 @@ std::string tally_text(const Tally& tally, const Style& style) {
   return out;
 }
 
-std::string group_of(const CaseResult& result) { return result.name.substr(0, result.name.find(':')); }
+// Where a case is counted: the ops together, everything else by its group.
+std::string group_of(const CaseResult& result) {
+  return result.op.empty() ? result.name.substr(0, result.name.find(':'))
+                           : words("ops, level ", result.level);
+}
 
 void indent(std::ostream& out, const std::string& text, const char* margin) {
   std::istringstream lines(text);

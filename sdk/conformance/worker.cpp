@@ -95,7 +95,7 @@ void serve_figures(int descriptor, const Request& request) {
   measure(t, [&](Figure figure) {
     tell(descriptor, {.kind = Message::Kind::figure, .figure = std::move(figure)});
   });
-  static_cast<void>(t.finish(t.require(true)));
+  static_cast<void>(t.finish({}));  // closes the device; figures give no verdict
 }
 
 }  // namespace

@@ -5,9 +5,8 @@
 const EMPTY = {text: "", level: "", verdicts: [], op: null, dtype: null};
 let view = {...EMPTY};
 
-// ---- filters -----------------------------------------------------------------------------------------------------
-
-const rows = report.cases.map(c => ({c, text: [c.name, c.op, c.dtype, c.finding.tag, ...reasons(c)].join("\n").toLowerCase(), tr: null}));
+const told = c => [c.name, c.op, c.dtype, c.finding.tag, ...reasons(c)].join("\n").toLowerCase();
+const rows = report.cases.map(c => ({c, text: told(c), tr: null}));
 
 function shown({c, text}) {
   return text.includes(view.text.toLowerCase()) && (view.level === "" || String(c.level) === view.level) &&
@@ -58,14 +57,15 @@ function choose(choice) {
 
 function fromAddress() {
   const address = new URLSearchParams(location.hash.slice(1));
-  const op = address.get("op");
-  return {text: address.get("text") ?? "", level: address.get("level") ?? "", op, dtype: op === null ? null : address.get("dtype") ?? "",
-          verdicts: (address.get("verdicts") ?? "").split(",").filter(v => RANK.includes(v))};
+  const get = key => address.get(key) ?? "", op = address.get("op");
+  return {text: get("text"), level: get("level"), op, dtype: op === null ? null : get("dtype"),
+          verdicts: get("verdicts").split(",").filter(v => RANK.includes(v))};
 }
 
 function drawFilters() {
   const levels = [...new Set(report.cases.map(c => c.level))].sort();
-  $("level").append(h("option", {value: ""}, "all"), ...levels.map(l => h("option", {value: l}, `${l}, ${LEVELS[l] ?? ""}`)));
+  const options = levels.map(l => h("option", {value: l}, `${l}, ${LEVELS[l] ?? ""}`));
+  $("level").append(h("option", {value: ""}, "all"), ...options);
   const toggle = event => {
     const verdict = event.currentTarget.dataset.verdict;
     const others = view.verdicts.filter(v => v !== verdict);
@@ -81,8 +81,6 @@ function drawFilters() {
   $("filters").addEventListener("reset", event => { event.preventDefault(); view = {...EMPTY}; show(); });
   addEventListener("hashchange", () => { view = fromAddress(); show(); });
 }
-
-// ---- environment -------------------------------------------------------------------------------------------------
 
 function definitions(pairs) {
   const told = pairs.filter(([, value]) => value !== "" && value !== null && value !== undefined);
@@ -104,20 +102,21 @@ function drawEnvironment() {
   const p = report.plugin, body = $("environment").querySelector(".body");
   const device = p && p.devices[report.device];
   body.append(h("h3", {}, "Plugin"), definitions([
-    ["name", p ? `${p.name} ${p.version}` : ""], ["vendor", p && p.vendor], ["ABI", p && p.abi], ["library", report.library],
-    ["sha256", report.digest], ["capabilities", report.capabilities || "nothing declared by the vendor"],
+    ["name", p ? `${p.name} ${p.version}` : ""], ["vendor", p && p.vendor], ["ABI", p && p.abi],
+    ["library", report.library], ["sha256", report.digest],
+    ["capabilities", report.capabilities || "nothing declared by the vendor"],
     ["sha256 of capabilities", report.capabilities_digest], ["features", p ? p.features.join(", ") || "none" : ""],
     ["extensions", p ? p.extensions.join(", ") || "none" : ""],
     ["options", Object.entries(report.options).map(([key, value]) => `${key}=${value}`).join(", ") || "none"],
     ...(device ? deviceFacts(device) : [])]));
   if (p) body.append(functionTable(p.functions));
-  body.append(h("h3", {}, "Run"), definitions([["began", report.began], ["took", `${report.seconds.toFixed(1)} s`], ["seed", report.seed],
-    ["rounds", report.round ? `${report.repeat} from ${report.round}` : report.repeat], ["sizes", report.quick ? "quick" : "full"],
-    ["level", report.level < 0 ? "all" : report.level], ["filters", report.filters.join(", ")]]));
+  body.append(h("h3", {}, "Run"), definitions([
+    ["began", report.began], ["took", `${report.seconds.toFixed(1)} s`], ["seed", report.seed],
+    ["rounds", report.round ? `${report.repeat} from ${report.round}` : report.repeat],
+    ["sizes", report.quick ? "quick" : "full"], ["level", report.level < 0 ? "all" : report.level],
+    ["filters", report.filters.join(", ")]]));
   body.append(h("h3", {}, "Machine"), definitions(Object.entries(report.environment)));
 }
-
-// ---- theme -------------------------------------------------------------------------------------------------------
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const stored = () => { try { return localStorage.getItem("tenon-theme"); } catch { return null; } };

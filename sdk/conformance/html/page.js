@@ -10,8 +10,6 @@ const RANK = Object.keys(VERDICTS);
 const LEVELS = ["memory and streams", "ops", "fused fragments", "collectives", "whole graphs and capture"];
 const DTYPES = ["bool", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"];
 
-// ---- small helpers -------------------------------------------------------------------------------------------------
-
 const $ = id => document.getElementById(id);
 const slug = verdict => verdict.replace(" ", "-");
 const plural = (count, what) => `${count} ${what}${count === 1 ? "" : "s"}`;
@@ -30,7 +28,7 @@ function h(tag, attributes = {}, ...children) {
 }
 
 function duration(ms) {
-  if (ms < 0.1) return "< 0.1 ms";
+  if (ms < 0.1) return "<0.1 ms";
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }
@@ -72,8 +70,6 @@ function tally(list) {
   return RANK.filter(v => counts.has(v)).map(v => `${counts.get(v).length} ${v}`).join(", ");
 }
 
-// ---- copying a line ----------------------------------------------------------------------------------------------
-
 async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
@@ -92,15 +88,14 @@ async function copy(text, button) {
 }
 
 function copyButton(text, label, more = "") {
-  return h("button", {type: "button", class: `quiet ${more}`, title: text, "aria-label": `Copy the line that repeats ${label}`,
+  return h("button", {type: "button", class: `quiet ${more}`, title: text,
+                      "aria-label": `Copy the line that repeats ${label}`,
                       onclick: event => copy(text, event.currentTarget)}, "copy");
 }
 
 function again(c) {
   return h("div", {class: "again"}, h("code", {}, c.again), copyButton(c.again, c.name));
 }
-
-// ---- the head ----------------------------------------------------------------------------------------------------
 
 function drawHead() {
   const p = report.plugin, device = p && p.devices[report.device];
@@ -126,15 +121,14 @@ function drawHead() {
 
 const TOLD = 20;  // failures told at length; the list below has them all
 
-// ---- what fails --------------------------------------------------------------------------------------------------
-
 function failureCard(c) {
   const story = reasons(c);
   const round = c.round > 0 ? ` (round ${c.round})` : "";
   return h("article", {class: `card ${slug(c.verdict)}`},
     h("h3", {}, glyph(c.verdict), ` ${c.name}${round}`, h("span", {class: "hidden"}, `, ${c.verdict}`)),
     story.length ? h("ul", {class: "story"}, story.map(s => h("li", {}, s))) : null,
-    c.output ? h("details", {}, h("summary", {}, "What it wrote to standard error"), h("pre", {tabindex: 0}, c.output)) : null,
+    c.output ? h("details", {}, h("summary", {}, "What it wrote to standard error"),
+                 h("pre", {tabindex: 0}, c.output)) : null,
     c.verdict === "not run" ? null : again(c));
 }
 
@@ -155,23 +149,23 @@ function drawFailures() {
   $("failures").hidden = body.childElementCount === 0;
 }
 
-// ---- the support matrix ------------------------------------------------------------------------------------------
-
 function cell(list, where, choice) {
   if (!list) return h("td");
-  const verdict = worst(list).verdict;
+  const verdict = worst(list).verdict, alike = list.filter(c => c.verdict === verdict).length;
+  const count = alike === list.length ? alike : `${alike}/${list.length}`;
   const why = [...new Set(list.filter(c => c.verdict === verdict).flatMap(reasons))].slice(0, 4);
   const say = [`${where}: ${tally(list)}`, ...why].join("\n");
   return h("td", {}, h("button", {type: "button", class: `cell ${slug(verdict)}`, title: say, "aria-label": say,
                                   onclick: () => choose(choice)},
-                       glyph(verdict), h("span", {class: "many"}, ` ${list.length}`)));
+                       glyph(verdict), h("span", {class: "many"}, ` ${count}`)));
 }
 
 // rows and columns: [key, title]; the cases of (row, column) come from `find`.
 function matrix(title, corner, rows, columns, find, choice) {
   return h("div", {class: "frame", tabindex: 0, role: "region", "aria-label": title},
     h("table", {class: "matrix"}, h("caption", {}, title),
-      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, corner), columns.map(([, name]) => h("th", {scope: "col"}, name)))),
+      h("thead", {}, h("tr", {}, h("th", {scope: "col"}, corner),
+        columns.map(([, name]) => h("th", {scope: "col"}, name)))),
       h("tbody", {}, rows.map(([row, name]) => h("tr", {}, h("th", {scope: "row", title: name}, name),
         columns.map(([column, label]) => cell(find(row, column), `${name}, ${label}`, choice(row, column))))))));
 }
@@ -199,37 +193,38 @@ function drawSupport() {
   const body = $("support").querySelector(".body");
   const plain = report.cases.filter(c => !c.op), ops = report.cases.filter(c => c.op);
   const parts = plain.length ? [byGroup(plain)] : [];
-  for (const level of [...new Set(ops.map(c => c.level))].sort()) parts.push(byOp(ops.filter(c => c.level === level), level));
+  for (const [level, list] of grouped(ops, c => c.level)) parts.push(byOp(list, level));
   body.append(...parts);
 }
 
-// ---- gaps, expected failures, complaints -------------------------------------------------------------------------
-
 function gapRow(gap) {
-  const few = gap.tags.slice(0, 3).join(", "), rest = gap.tags.slice(3);
   return [
-    h("dt", {}, glyph(gap.explained ? "unsupported" : "unexplained"), ` ${few} `, h("span", {class: "tag"}, plural(gap.cases, "case"))),
+    h("dt", {}, glyph(gap.explained ? "unsupported" : "unexplained"), ` ${gap.kinds.join(", ")} `,
+      h("span", {class: "tag"}, plural(gap.cases, "case"))),
     h("dd", {}, gap.reason,
       gap.explained ? null : h("div", {class: "muted"}, "Unexplained: say why in capabilities.toml: ",
-        h("code", {}, `[[unsupported]] match = "${gap.match}" reason = "…"`)),
-      rest.length ? h("details", {}, h("summary", {}, `and ${rest.length} more`), rest.join(", ")) : null)];
+        h("code", {}, `[[unsupported]] match = "${gap.kinds[0]}" reason = "…"`)),
+      gap.tags.length > gap.kinds.length
+        ? h("details", {}, h("summary", {}, plural(gap.tags.length, "tag")), gap.tags.join(", ")) : null)];
 }
 
 // Unsupported and expected failures are never one list: the first may stay, the second has to go.
 function drawGaps() {
   const body = $("gaps").querySelector(".body");
-  if (report.gaps.length) body.append(h("h3", {}, "Not offered by the plugin"), h("dl", {}, report.gaps.flatMap(gapRow)));
-  const expected = grouped(report.cases.filter(c => c.verdict === "expected failure"), c => `until ${c.expires}\n${c.declared}`);
+  if (report.gaps.length) {
+    body.append(h("h3", {}, "Not offered by the plugin"), h("dl", {}, report.gaps.flatMap(gapRow)));
+  }
+  const failures = report.cases.filter(c => c.verdict === "expected failure");
+  const expected = grouped(failures, c => `until ${c.expires}\n${c.declared}`);
   if (expected.size) body.append(h("h3", {}, "Expected failures"), h("dl", {}, [...expected].flatMap(([key, list]) => {
     const [until, why] = key.split("\n");
-    return [h("dt", {}, glyph("expected failure"), ` ${until}`), h("dd", {}, why, h("ul", {}, list.map(c => h("li", {}, c.name))))];
+    return [h("dt", {}, glyph("expected failure"), ` ${until}`),
+            h("dd", {}, why, h("ul", {}, list.map(c => h("li", {}, c.name))))];
   })));
   if (report.complaints.length && !report.verify) body.append(h("h3", {}, "Declarations that do not hold"),
     h("ul", {}, report.complaints.map(text => h("li", {}, text))));
   $("gaps").hidden = body.childElementCount === 0;
 }
-
-// ---- performance -------------------------------------------------------------------------------------------------
 
 const FIGURES = {call: "What a call costs its thread", latency: "Latency", copy: "Copies", kernel: "Kernels"};
 
@@ -252,6 +247,7 @@ function drawPerformance() {
     h("thead", {}, h("tr", {}, h("th", {scope: "col"}, "10th … 90th percentile, ± deviation"),
       h("th", {scope: "col", class: "number"}, "Median"), h("th", {scope: "col"}, "Of ceiling"))),
     groups.map(([group, list]) => h("tbody", {},
-      h("tr", {}, h("th", {scope: "rowgroup", colspan: 3, class: "group"}, FIGURES[group] ?? group)), list.map(figureRow)))));
+      h("tr", {}, h("th", {scope: "rowgroup", colspan: 3, class: "group"}, FIGURES[group] ?? group)),
+      list.map(figureRow)))));
   $("performance").hidden = false;
 }

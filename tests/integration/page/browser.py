@@ -93,7 +93,8 @@ class Browser:
 
     def open(self, path, width, height=900, theme="light", hash_part=""):
         """Loads a file at a width in CSS pixels and waits until it has drawn itself."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+                  mobile=width < 600)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme},
                                                           {"name": "prefers-reduced-motion", "value": "reduce"}])
         self.visit("about:blank")  # the same file with another #part would not be loaded again
@@ -109,7 +110,8 @@ class Browser:
             self.note(self.receive(deadline))
 
     def ask(self, expression):
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True, userGesture=True)
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True,
+                           userGesture=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")

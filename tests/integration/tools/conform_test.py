@@ -47,7 +47,8 @@ class Conform(Case):
 
     def test_a_crash_is_one_failed_case_and_the_run_goes_on(self):
         done = tenon("conform", CRASHING, "--quick", "--filter", "fill: *")
-        self.expect(done, 1, "SEGV", "the last call was stream.fill", "does not conform", f"again: {TOOL} conform {CRASHING} --filter 'fill: ",
+        self.expect(done, 1, "SEGV", "the last call was stream.fill", "does not conform",
+                    f"again: {TOOL} conform {CRASHING} --filter 'fill: ",
                     "passed           fill: a span that leaves its memory is TN_INVALID")
 
     def run_json(self, *words):
@@ -112,7 +113,8 @@ class Conform(Case):
         self.expect(tenon(*words), 2, "no plugin 'right'", where="stderr")
 
     def test_options_reach_the_plugin_and_the_report(self):
-        done = tenon("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--option", "threads=2", "--json", self.folder / "r.json")
+        done = tenon("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--option", "threads=2", "--json",
+                     self.folder / "r.json")
         self.expect(done, 0)
         found = json.loads((self.folder / "r.json").read_text())
         self.assertEqual(found["options"], {"threads": "2"})
