@@ -72,7 +72,7 @@ Status Stream::check_copy(const tn_span& dst, const tn_span& src) const {
 
 Status Stream::enqueue(std::function<Status()> run) {
   if (const auto recording = capturing_.recording()) {
-    recording->add(capturing_, std::move(run));
+    recording->add(capturing_, std::move(run), card_);
     return {};
   }
   return scheduler_.post(*lane_, {.kind = Kind::work, .run = std::move(run)});
@@ -206,6 +206,10 @@ Result<std::shared_ptr<const Recording>> Stream::end_capture() {
 }
 
 Status Stream::replay(std::shared_ptr<const Recording> recording) {
+  if (!recording->belongs_to(card_.get()) && !card_->profile().peer) {
+    return Status(TN_INVALID, text("this capture holds work of another device than 'sim:", card_->ordinal(),
+                                   "': replay it where it was captured"));
+  }
   return enqueue([recording = std::move(recording)] { return recording->run(); });
 }
 

@@ -48,34 +48,34 @@ Result<Arena::Block> Arena::take(uint64_t bytes, uint64_t alignment, bool expose
   const std::lock_guard lock(mutex_);
   if (bytes > total()) return full(bytes);
   const uint64_t step = exposed ? driver::page_bytes : unit;
-  Block block{.bytes = rounded(std::max<uint64_t>(bytes, 1), step), .exposed = exposed};
-  const auto gap = gap_for(block.bytes, std::max(alignment, step), block.offset);
+  Block block{.bytes = bytes, .room = rounded(std::max<uint64_t>(bytes, 1), step), .exposed = exposed};
+  const auto gap = gap_for(block.room, std::max(alignment, step), block.offset);
   if (gap == free_.end()) return full(bytes);
-  if (exposed) TN_TRY(pages_.expose(block.offset, block.bytes, true));
+  if (exposed) TN_TRY(pages_.expose(block.offset, block.room, true));
   const auto [begin, size] = *gap;
   free_.erase(gap);
   if (block.offset > begin) free_[begin] = block.offset - begin;
-  const uint64_t end = block.offset + block.bytes;
+  const uint64_t end = block.offset + block.room;
   if (end < begin + size) free_[end] = begin + size - end;
   blocks_[block.offset] = block;
-  used_ += block.bytes;
-  std::memset(inside(block.offset), 0xD7, std::min(block.bytes, garbage_up_to));
+  used_ += block.room;
+  std::memset(inside(block.offset), 0xD7, std::min(block.room, garbage_up_to));
   return block;
 }
 
 void Arena::give_back(const Block& block) noexcept {
   const std::lock_guard lock(mutex_);
-  if (block.exposed) (void)pages_.expose(block.offset, block.bytes, false);
+  if (block.exposed) (void)pages_.expose(block.offset, block.room, false);
   // Whoever still uses it finds garbage; a large block's pages go back to the machine and read as zero.
-  std::memset(inside(block.offset), 0xDF, std::min(block.bytes, garbage_up_to));
-  if (block.bytes >= dropped_from) {
+  std::memset(inside(block.offset), 0xDF, std::min(block.room, garbage_up_to));
+  if (block.room >= dropped_from) {
     const uint64_t first = rounded(block.offset + garbage_up_to, driver::page_bytes);
-    const uint64_t end = (block.offset + block.bytes) / driver::page_bytes * driver::page_bytes;
+    const uint64_t end = (block.offset + block.room) / driver::page_bytes * driver::page_bytes;
     pages_.drop(first, end - first);
   }
   blocks_.erase(block.offset);
-  used_ -= block.bytes;
-  auto gap = free_.emplace(block.offset, block.bytes).first;
+  used_ -= block.room;
+  auto gap = free_.emplace(block.offset, block.room).first;
   if (const auto next = std::next(gap); next != free_.end() && gap->first + gap->second == next->first) {
     gap->second += next->second;
     free_.erase(next);

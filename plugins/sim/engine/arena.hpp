@@ -20,7 +20,8 @@ class Arena {
 
   struct Block {
     uint64_t offset = 0;
-    uint64_t bytes = 0;  // rounded up
+    uint64_t bytes = 0;  // as asked for
+    uint64_t room = 0;   // rounded up
     bool exposed = false;
   };
   // A block of at least `bytes` whose address is a multiple of `alignment`; the host may touch an exposed one.

@@ -10,8 +10,10 @@ namespace tenon::sim {
 
 using author::text;
 
-void Recording::add(const Capturing& member, std::function<Status()> step) {
+void Recording::add(const Capturing& member, std::function<Status()> step,
+                    std::shared_ptr<const void> owner) {
   const std::lock_guard lock(mutex_);
+  owners_.insert(std::move(owner));
   ++clocks_[&member][&member];
   steps_.push_back(std::move(step));
 }
@@ -57,6 +59,11 @@ Status Recording::close() {
                        " pieces of work were not waited for by the first stream"));
   }
   return {};
+}
+
+bool Recording::belongs_to(const void* owner) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::all_of(owners_, [owner](const auto& each) { return each.get() == owner; });
 }
 
 bool Recording::closed() const {

@@ -24,7 +24,8 @@ class Recording {
  public:
   explicit Recording(const Capturing& first) : first_(&first) { members_.insert(&first); }
 
-  void add(const Capturing& member, std::function<Status()> step);
+  // `owner` is kept for as long as the recording may be replayed.
+  void add(const Capturing& member, std::function<Status()> step, std::shared_ptr<const void> owner);
   void mark(const Capturing& member, uint64_t value);
   // Whether `value` of `other` was captured here; then `member` has seen what it stands for.
   bool see(const Capturing& member, const Capturing& other, uint64_t value);
@@ -33,6 +34,8 @@ class Recording {
   // TN_INVALID when work was not capturable or a member has not rejoined.
   Status close();
   bool led_by(const Capturing& member) const { return first_ == &member; }
+  // Whether all of its work is `owner`'s.
+  bool belongs_to(const void* owner) const;
   bool closed() const;
   // Runs all steps. [scheduler's thread]
   Status run() const;
@@ -46,6 +49,7 @@ class Recording {
   std::map<const Capturing*, Clock> clocks_{};
   std::map<std::pair<const Capturing*, uint64_t>, Clock> marks_{};
   std::vector<std::function<Status()>> steps_{};
+  std::set<std::shared_ptr<const void>> owners_{};
   std::string broken_{};
   bool closed_ = false;
 };

@@ -161,14 +161,14 @@ Dims Inquiry::integers(std::string_view name) const {
 }
 
 Status Inquiry::run(const Profile& profile) const {
-  TN_TRY(check_known(profile));
+  TN_TRY(check_known());
   TN_TRY(check_attributes());
   TN_TRY(check_dtypes());
   TN_TRY(check_layouts(profile));
   return check_shapes();
 }
 
-Status Inquiry::check_known(const Profile& /*profile*/) const {
+Status Inquiry::check_known() const {
   const author::OpRow row = author::op_row(node_.op);
   if (row.version == 0) return no(text("op ", node_.op, " is not in this plugin's ops.def"));
   if (row.family == "COLLECTIVE")

@@ -37,7 +37,7 @@ class Inquiry {
   int64_t integer(std::string_view name) const { return *author::attribute_i64(node_, name); }
   Dims integers(std::string_view name) const;
 
-  Status check_known(const Profile& profile) const;
+  Status check_known() const;
   Status check_attributes() const;
   Status check_dtypes() const;
   Status check_layouts(const Profile& profile) const;

@@ -172,3 +172,22 @@ TEST_CASE("capture: a stream destroyed while it captures breaks the capture and 
   CHECK(said.says("destroyed"));
   drain(p.stream);
 }
+
+TEST_CASE("capture: it is replayed where it was captured, also when its streams are gone") {
+  const World world(Options{{"profile", "plain"}, {"peer", "false"}});
+  const Device first = open_device(0), second = open_device(1);
+  const Memory memory = allocate(first, 8);
+  Stream stream = make_stream(first);
+  const Stream elsewhere = make_stream(second);
+  begin(stream);
+  fill(stream, span(memory, 0, 8), 7);
+  tn_capture* const capture = end_capture(stream);
+  stream.reset();
+  const Outcome said = outcome_of([&](tn_error* e) { return api().replay(capture, elsewhere, e); });
+  CHECK(said.code == TN_INVALID);
+  CHECK(said.says("another device"));
+  const Stream later = make_stream(first);
+  replay(capture, later);
+  CHECK(download(later, span(memory, 0, 8)) == std::vector<unsigned char>(8, 7));
+  destroy(capture);
+}

@@ -272,3 +272,35 @@ TEST_CASE("kernel: an output in which two elements share a place is refused") {
   CHECK(said.code == TN_INVALID);
   CHECK(said.says("share a place"));
 }
+
+TEST_CASE("kernel: one that was saved is loaded for the same fragment and profile, and for no other") {
+  std::vector<unsigned char> saved(4096);
+  FragmentBuilder f("negative");
+  const uint32_t x = f.input(TN_DTYPE_f32, {4});
+  f.node(TN_OP_neg, {x}, {f.output(TN_DTYPE_f32, {4})});
+  const auto load = [&](tn_device* device, const tn_fragment& fragment) {
+    tn_kernel* kernel = nullptr;
+    const Outcome said = outcome_of([&](tn_error* e) {
+      return plugin().kernel->load(device, &fragment, saved.data(), saved.size(), &kernel, e);
+    });
+    const Kernel ends(kernel);
+    return said.code;
+  };
+  {
+    const World world(Options{{"profile", "plain"}});
+    const Device device = open_device();
+    const Kernel kernel = compile(device, f.fragment());
+    uint64_t bytes = 0;
+    must([&](tn_error* e) { return plugin().kernel->save(kernel, saved.data(), saved.size(), &bytes, e); });
+    saved.resize(bytes);
+    CHECK(load(device, f.fragment()) == TN_OK);
+    tn_fragment other = f.fragment();
+    other.identity[0] = 1;
+    CHECK(load(device, other) == TN_MISMATCH);
+    saved.push_back(0);
+    CHECK(load(device, f.fragment()) == TN_MISMATCH);
+    saved.pop_back();
+  }
+  const World world(Options{{"profile", "ze"}});
+  CHECK(load(open_device(), f.fragment()) == TN_MISMATCH);
+}

@@ -91,13 +91,13 @@ TEST_CASE("memory: a device address is good inside one allocation, and nowhere e
   const World world(Options{});
   const Device device = open_device();
   const Stream stream = make_stream(device);
-  const Memory memory = allocate(device, 1024);
+  const Memory memory = allocate(device, 1000);
   Memory gone = allocate(device, 1024);
   const uint64_t at = address(memory), freed = address(gone);
   gone.reset();
-  fill(stream, at_address(at + 24, 1000), 9);
-  CHECK(download(stream, span(memory, 24, 1000)) == std::vector<unsigned char>(1000, 9));
-  CHECK(try_fill(stream, at_address(at + 24, 1001), 9).code == TN_INVALID);
+  fill(stream, at_address(at + 24, 976), 9);
+  CHECK(download(stream, span(memory, 24, 976)) == std::vector<unsigned char>(976, 9));
+  CHECK(try_fill(stream, at_address(at + 24, 977), 9).code == TN_INVALID);
   CHECK(try_fill(stream, at_address(freed, 1), 9).code == TN_INVALID);
   CHECK(try_fill(stream, at_address(64, 1), 9).code == TN_INVALID);
 }
