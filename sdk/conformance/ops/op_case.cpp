@@ -11,7 +11,8 @@ namespace {
 constexpr unsigned shrink_attempts = 150;
 
 // How many trials, and about how many elements each has: most are small, every eighth is large enough for several threads
-// and for more than one tile.
+// and for more than one tile. Where some forms are refused, up to four times as many are drawn, so that the others are not
+// tried less.
 struct Effort {
   int trials;
   uint64_t small, large;
@@ -68,7 +69,10 @@ Status run_op_case(Context& t, Form form) {
   const Effort effort = effort_of(t);
   int agreed = 0, refused = 0;
   std::string reason, remark;
-  for (int i = 0; i < effort.trials; ++i) {
+  const auto enough = [&](int drawn) {
+    return agreed == 0 ? drawn >= effort.trials : agreed >= effort.trials || drawn >= 4 * effort.trials;
+  };
+  for (int i = 0; !enough(i); ++i) {
     const Maker make{row, find_dtype(wanted.dtype), form, i % 8 == 7 ? effort.large : effort.small};
     Choices choices(t.random());
     const Answer answer = ask(t, device, make(choices));
@@ -82,7 +86,7 @@ Status run_op_case(Context& t, Form form) {
   }
   if (!remark.empty()) t.warn(remark);
   if (agreed > 0 && refused > 0)
-    t.warn(words("refuses ", refused, " of ", effort.trials, " forms: ", reason));
+    t.warn(words("refuses ", refused, " of ", agreed + refused, " forms: ", reason));
   return t.needs(agreed > 0, op_tag(wanted, form), reason);
 }
 
