@@ -35,7 +35,8 @@ void add(const Row& row, uint32_t dtype, const char* promise, Status (*run)(Cont
     for (const uint32_t dtype : subjects(row)) {
       add(row, dtype, "agrees with the reference", agrees);
       add(row, dtype, "takes strides, gaps and other orders of dims", strided);
-      if (may_run_in_place(row)) add(row, dtype, "agrees when the result takes the place of an input", in_place);
+      if (may_run_in_place(row))
+        add(row, dtype, "agrees when the result takes the place of an input", in_place);
     }
   }
   return true;
