@@ -66,7 +66,7 @@ class Measurement {
   Measurement(const Options& options, const Measured& measured) : options_(options), measured_(measured) {}
   Status run(Process& process);
   Performance take() && { return std::move(out_); }
-  void remark(std::string text) { out_.remark = std::move(text); }
+  void remark(const std::string& text) { out_.remark += (out_.remark.empty() ? "" : "; ") + text; }
 
  private:
   using Clock = std::chrono::steady_clock;
