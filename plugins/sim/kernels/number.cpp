@@ -106,7 +106,7 @@ uint64_t saturate(uint32_t dtype, double value) noexcept {
   if (std::isnan(value)) return 0;
   const int bits = static_cast<int>(author::dtype_bits(dtype)) - (is_signed(dtype) ? 1 : 0);
   const double past = std::ldexp(1.0, bits), whole = std::trunc(value);
-  const uint64_t highest = UINT64_MAX >> (64 - bits);
+  const uint64_t highest = bits < 1 ? 0 : UINT64_MAX >> (64 - bits);
   if (whole >= past) return highest;
   if (!is_signed(dtype)) return whole <= 0 ? 0 : static_cast<uint64_t>(whole);
   return whole < -past ? ~highest : static_cast<uint64_t>(static_cast<int64_t>(whole));

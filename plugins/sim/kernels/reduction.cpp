@@ -53,7 +53,7 @@ struct Product {
   static uint64_t join(uint64_t a, uint64_t x, bool) { return a * x; }
 };
 struct Greatest {
-  static Wide start() { return -std::numeric_limits<double>::infinity(); }
+  static Wide start() { return -std::numeric_limits<Wide>::infinity(); }
   static uint64_t start_whole(uint32_t dtype) { return saturate(dtype, -1e300); }
   static Wide join(Wide a, double x) { return std::isnan(a) || std::isnan(x) ? a + x : std::max<Wide>(a, x); }
   static uint64_t join(uint64_t a, uint64_t x, bool sign) {
@@ -62,7 +62,7 @@ struct Greatest {
   }
 };
 struct Least {
-  static Wide start() { return std::numeric_limits<double>::infinity(); }
+  static Wide start() { return std::numeric_limits<Wide>::infinity(); }
   static uint64_t start_whole(uint32_t dtype) { return saturate(dtype, 1e300); }
   static Wide join(Wide a, double x) { return std::isnan(a) || std::isnan(x) ? a + x : std::min<Wide>(a, x); }
   static uint64_t join(uint64_t a, uint64_t x, bool sign) {

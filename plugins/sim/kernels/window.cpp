@@ -5,6 +5,7 @@
 #include "node.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace tenon::sim {
 
@@ -106,7 +107,8 @@ void max_pool(const Call& c) {
   s.results([&](int64_t n, int64_t ch, int64_t p, int64_t q) {
     uint64_t best = 0;
     const uint64_t at = Sliding::index(s.y, n, ch, p, q);
-    c.out[0].set(at, winner(c.in[0], s, n, ch, p, q, best) ? c.in[0].real(best) : -INFINITY);
+    c.out[0].set(at, winner(c.in[0], s, n, ch, p, q, best) ? c.in[0].real(best)
+                                                           : -std::numeric_limits<double>::infinity());
   });
 }
 
