@@ -7,7 +7,7 @@
 #                  [TIMEOUT seconds] [DEPENDS target...] [ENVIRONMENT VAR=value...])
 #   tenon_add_script_test(NAME house_includes COMMAND python3 x.py [LABELS ...] [TIMEOUT ...] [ENVIRONMENT ...])
 #
-# LABELS core, cpu, stream, comm and sim are run under TSan too; add the label `onednn` to what cannot be.
+# LABELS core, cpu, stream, comm and sim are run under TSan too.
 find_package(doctest REQUIRED)
 include(doctest)
 
@@ -60,7 +60,7 @@ function(tenon_add_test)
   if(arg_DEPENDS)
     add_dependencies(${arg_NAME} ${arg_DEPENDS})
   endif()
-  if(arg_LABELS MATCHES "(^|;)(core|cpu|stream|comm|sim)(;|$)" AND NOT "onednn" IN_LIST arg_LABELS)
+  if(arg_LABELS MATCHES "(^|;)(core|cpu|stream|comm|sim)(;|$)")
     add_dependencies(tenon_tsan_tests ${arg_NAME})
   endif()
   doctest_discover_tests(${arg_NAME} TEST_PREFIX "${arg_NAME}/")

@@ -99,14 +99,14 @@ TEST_CASE("matmul: f64, by loops of our own") { check_all(TN_DTYPE_f64); }
 TEST_CASE("matmul: f32, bf16 and f16") {
   {
     Bench bench;
-    if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF");
+    if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
   }
   for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16}) check_all(dtype);
 }
 
 TEST_CASE("matmul: one kernel on several streams at once") {
   Bench bench;
-  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF");
+  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
   Random random(tenon::test::seed());
   FragmentBuilder f;
   const Dims dims = {64, 64};
