@@ -9,6 +9,7 @@
 PACKAGES='
 cmake             | configures the build
 ninja-build       | runs the build
+make              | what cmake uses where nobody names a generator, as in the documents
 g++               | compiles everything
 clang-LLVM        | compiles the ThreadSanitizer build
 libclang-rt-LLVM-dev | the sanitizer run-times of that clang

@@ -58,8 +58,8 @@ trap 'exit 130' INT TERM
 
 echo "chroot.sh: $suite from $mirror in $root"
 make_system
-git clone -q --no-hardlinks "$tree" "$root/tenon"
-echo "chroot.sh: commit $(git -C "$root/tenon" rev-parse --short HEAD)"
-inside 'cd /tenon && ./dev demo'
-inside 'cd /tenon && ./dev test'
+git clone -q --no-hardlinks "$tree" "$root/srv/checkout"
+echo "chroot.sh: commit $(git -C "$root/srv/checkout" rev-parse --short HEAD)"
+inside 'cd /srv/checkout && ./dev demo'
+inside 'cd /srv/checkout && ./dev test'
 echo "chroot.sh: $suite: demo and test passed"
