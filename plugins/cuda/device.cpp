@@ -96,7 +96,7 @@ Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   const auto nvrtc = compiler_.nvrtc(context().driver().version);
   if (!nvrtc.ok()) return author::refuse(out, nvrtc.message());
   out.alias_mask = UINT64_MAX;
-  return author::accept(out, cost_ns(view), workspace_of(view, target()));
+  return author::accept(out, cost_ns(view));
 }
 
 Result<Program> Device::write(const author::FragmentView& fragment) const {
