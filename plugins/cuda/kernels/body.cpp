@@ -137,7 +137,7 @@ void Body::derive(Source& out, bool in_lane) const {
     std::string value = text("(", spelled(*variable.from, in_lane), ")");
     if (variable.divide != 1) value += " / " + number(variable.divide);
     if (trace_.space.most(*variable.from) / variable.divide >= variable.extent) value += " % " + number(variable.extent);
-    out.line("const ", index_, " d", v, " = ", value, ";");
+    out.line("[[maybe_unused]] const ", index_, " d", v, " = ", value, ";");
   }
 }
 
@@ -160,7 +160,7 @@ void Body::decode(Source& out, const std::vector<uint32_t>& loops, const std::st
     const int64_t extent = trace_.space.variables()[v].extent / (walked ? tile_.lanes : 1);
     std::string value = n == 0 ? rest : text(rest, " % ", number(extent));
     if (walked && tile_.lanes > 1) value += " * " + number(tile_.lanes);
-    out.line("const ", index_, " i", v, " = ", value, ";");
+    out.line("[[maybe_unused]] const ", index_, " i", v, " = ", value, ";");
     rest += " / " + number(extent);
   }
 }
@@ -195,7 +195,7 @@ void Body::load(Source& out) const {
 void Body::open_lanes(Source& out) const {
   out.open_unrolled("v", tile_.lanes);
   if (tile_.variable != no_variable)
-    out.line("const ", index_, " j", tile_.variable, " = i", tile_.variable, " + v;");
+    out.line("[[maybe_unused]] const ", index_, " j", tile_.variable, " = i", tile_.variable, " + v;");
 }
 
 // A load's element in this lane.

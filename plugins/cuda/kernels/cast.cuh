@@ -77,13 +77,17 @@ struct CastToHalf {
     } else if constexpr (is_real<F>) {
       return rounded<T>(to_odd(x));
     } else {
-      const bool below = x < F(0);
-      const f32 size = rounded<T>(to_odd(static_cast<u64>(below ? neg(x) : x) & mask()));
-      return below ? -size : size;
+      // Wrapping: the least number's size is what its negative is without a sign.
+      const f32 size = rounded<T>(to_odd(static_cast<u64>(wrapping(abs(x)))));
+      return negative(x) ? -size : size;
     }
   }
-  // The least i32, negated, is itself: its bits as an unsigned number are its size.
-  __device__ static u64 mask() { return sizeof(F) == 4 ? 0xFFFFFFFFull : 0xFFFFFFFFFFFFFFFFull; }
+  __device__ static bool negative(F x) {
+    if constexpr (is_signed<F>)
+      return x < F(0);
+    else
+      return false;
+  }
 };
 template <class F>
 struct Cast<f16, F> : CastToHalf<f16, F> {};

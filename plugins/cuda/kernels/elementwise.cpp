@@ -68,7 +68,7 @@ class Elementwise {
     const Tile tile{};
     const Body one = body(tile);
     out.open("if (blockIdx.x == 0 && threadIdx.x < ", count, "u)");
-    out.line("const int u = 0;");
+    out.line("[[maybe_unused]] const int u = 0;");
     one.declare(out);
     one.decode(out, loops_, text("(", begin, "u + threadIdx.x)"));
     one.derive_shared(out);

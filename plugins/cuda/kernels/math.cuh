@@ -82,8 +82,10 @@ template <class T>
 __device__ inline T abs(T x) {
   if constexpr (is_real<T>)
     return fabs(x);
+  else if constexpr (is_signed<T>)
+    return x < T(0) ? neg(x) : x;
   else
-    return x < 0 ? neg(x) : x;
+    return x;
 }
 template <class T>
 __device__ inline T square(T x) {
@@ -97,7 +99,12 @@ __device__ inline T reciprocal(T x) { return T(1) / x; }
 template <class T>
 __device__ inline T sigmoid(T x) { return T(1) / (T(1) + exp(-x)); }
 template <class T>
-__device__ inline T relu(T x) { return x < T(0) ? T(0) : x; }
+__device__ inline T relu(T x) {
+  if constexpr (is_signed<T>)
+    return x < T(0) ? T(0) : x;
+  else
+    return x;
+}
 template <class T>
 __device__ inline T silu(T x) { return x * sigmoid(x); }
 template <class T>

@@ -172,7 +172,7 @@ class Reduction {
     const char* const fast = g.inner ? "rlane" : "klane";
     const char* const slow = g.inner ? "klane" : "rlane";
     const uint32_t width = g.inner ? g.along : g.across;
-    out.line("const u32 ", fast, " = threadIdx.x % ", width, "u, ", slow, " = threadIdx.x / ", width, "u;");
+    out.line("[[maybe_unused]] const u32 ", fast, " = threadIdx.x % ", width, "u, ", slow, " = threadIdx.x / ", width, "u;");
     std::string block = text("static_cast<", index_, ">(blockIdx.x)");
     if (g.slices > 1) {
       out.line("const ", index_, " slice = ", block, " % ", number(g.slices), ";");
@@ -240,7 +240,7 @@ class Reduction {
     const std::string last = g.slices > 1 ? text(" && slice == ", number(g.slices - 1)) : "";
     out.open("for (", index_, " r = ", number(begin), " + rlane; live", last, " && r < ", number(count), "; r += ", g.along,
              "u)");
-    out.line("const int u = 0;");
+    out.line("[[maybe_unused]] const int u = 0;");
     one.declare(out);
     one.decode(out, folded_, "r");
     one.derive_shared(out);
@@ -286,7 +286,7 @@ class Reduction {
 
   void write_results(Source& out, const Geometry& g) const {
     const Body body(frame_, trace_, g.inner ? Tile{} : tile(g), trace_.folded_values, trace_.values.size());
-    out.line("const int u = 0;");
+    out.line("[[maybe_unused]] const int u = 0;");
     body.declare(out);
     body.derive_shared(out);
     body.load(out);

@@ -173,8 +173,8 @@ Schedule make_schedule(const FragmentView& fragment) { return Scheduler(fragment
 std::vector<bool> folded_dims(const FragmentView& fragment, const tn_node& node) {
   const auto rank = static_cast<int64_t>(fragment.tensor(node.inputs[0]).rank());
   std::vector<bool> out(static_cast<size_t>(rank));
-  for (const int64_t axis : *author::attribute_i64s(node, "axes"))
-    out[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = true;
+  const std::span<const int64_t> axes = *author::attribute_i64s(node, "axes");
+  for (const int64_t axis : axes) out[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = true;
   return out;
 }
 
