@@ -4,7 +4,7 @@
 
 using namespace cuda_test;
 
-TEST_CASE("driver: its devices are told without opening them") {
+TEST_CASE("driver: its devices are told without opening them" * fake_only) {
   CUDA_DRIVER("");
   const World world;
   uint32_t count = 0;
@@ -21,7 +21,7 @@ TEST_CASE("driver: its devices are told without opening them") {
   CHECK(std::string(info.driver).find("NVRTC") != std::string::npos);
 }
 
-TEST_CASE("driver: a stub library is named, and what to do") {
+TEST_CASE("driver: a stub library is named, and what to do" * fake_only) {
   CUDA_DRIVER("stub");
   const World world;
   uint32_t count = 0;
@@ -31,7 +31,7 @@ TEST_CASE("driver: a stub library is named, and what to do") {
   CHECK(said.error.native_code == CUDA_ERROR_STUB_LIBRARY);
 }
 
-TEST_CASE("driver: a machine without a device is told from one without a driver") {
+TEST_CASE("driver: a machine without a device is told from one without a driver" * fake_only) {
   CUDA_DRIVER("devices=0");
   const World world;
   uint32_t count = 7;
@@ -42,7 +42,7 @@ TEST_CASE("driver: a machine without a device is told from one without a driver"
   CHECK(count == 0);
 }
 
-TEST_CASE("driver: one that is too old is told with both versions") {
+TEST_CASE("driver: one that is too old is told with both versions" * fake_only) {
   CUDA_DRIVER("driver=12020");
   const World world;
   uint32_t count = 0;
@@ -51,7 +51,8 @@ TEST_CASE("driver: one that is too old is told with both versions") {
   CHECK(said.says("12.4"));
 }
 
-TEST_CASE("driver: a chip that is too old is counted and described, and refuses to open with both versions") {
+TEST_CASE("driver: a chip that is too old is counted and described, and refuses to open with both versions" *
+          fake_only) {
   CUDA_DRIVER("sm=61");
   const World world;
   uint32_t count = 0;

@@ -56,7 +56,8 @@ TEST_CASE("memory: every alignment asked for is granted, on the device and pinne
   }
 }
 
-TEST_CASE("memory: running out tells how much was asked for and how much is there, and loses nothing") {
+TEST_CASE("memory: running out tells how much was asked for and how much is there, and loses nothing" *
+          fake_only) {
   CUDA_DRIVER("oom_after=2");
   const World world;
   const Device device = open_device();
@@ -118,7 +119,7 @@ TEST_CASE("memory: an ordinary source is read at once, whatever its size, though
   CHECK(download(stream, span(memory, 0, bytes)) == wanted);
 }
 
-TEST_CASE("memory: copies reach the memory of another device") {
+TEST_CASE("memory: copies reach the memory of another device" * fake_only) {
   CUDA_DRIVER("");
   const World world;
   const Device one = open_device(0), two = open_device(1);

@@ -70,7 +70,7 @@ TEST_CASE("stream: a deadline that passes is told with both values, and poisons 
   CHECK(try_sync(t.stream, value, 10'000'000'000).message() == "");
 }
 
-TEST_CASE("stream: a wait holds back the work after it, on streams of one device and of two") {
+TEST_CASE("stream: a wait holds back the work after it, on streams of one device and of two" * fake_only) {
   CUDA_DRIVER("");
   Two t;
   const Device second = open_device(1);
@@ -225,7 +225,7 @@ TEST_CASE(
   CHECK(try_destroy(stream, TN_DESTROY_ABANDON).message() == "");
 }
 
-TEST_CASE("stream: a launch that is refused says so at once, and poisons nothing") {
+TEST_CASE("stream: a launch that is refused says so at once, and poisons nothing" * fake_only) {
   CUDA_DRIVER("launch_refused_at=1");
   World world;
   const Device device = open_device();

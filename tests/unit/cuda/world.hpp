@@ -18,6 +18,12 @@ namespace cuda_test {
 
 using namespace tenon::test;
 
+// Cases that need two devices, or a driver that misbehaves on demand; the others run on a real GPU too.
+inline const auto fake_only = doctest::test_suite("fake");
+
+// Whether this run is meant for the machine's own driver.
+inline bool on_gpu() { return std::getenv("TENON_TEST_GPU") != nullptr; }
+
 // True when the driver can be started with `settings` (FAKECUDA) in this process. Ask it first thing.
 inline bool driver_with(const std::string& settings) {
   static std::string chosen = "unset";
@@ -67,10 +73,19 @@ struct Addition : FragmentBuilder {
   }
 };
 
+// What keeps the machine's own driver from giving a device; empty when nothing does.
+inline std::string no_gpu() {
+  const World world;
+  uint32_t count = 0;
+  const Outcome said = try_count(count);
+  return said.ok() ? "" : said.message();
+}
+
 }  // namespace cuda_test
 
-// First line of every case: the driver under these settings, or a skip that says how to run the case.
-#define CUDA_DRIVER(settings)            \
-  if (!cuda_test::driver_with(settings)) \
-  TENON_SKIP("one process",              \
-             "the driver runs with other settings already: run this case alone, by ctest or -tc")
+// First line of every case: the driver under these settings, or a skip that says what to do.
+#define CUDA_DRIVER(settings)                                                                          \
+  if (!cuda_test::driver_with(settings))                                                               \
+    TENON_SKIP("one process", "the driver runs with other settings already: run this case alone");     \
+  if (const std::string why = cuda_test::on_gpu() ? cuda_test::no_gpu() : std::string(); !why.empty()) \
+  TENON_SKIP("gpu", why)
