@@ -48,4 +48,7 @@ Status check_fragment(const author::FragmentView& fragment);
 // [any-thread; does not block; may fail]
 Result<Program> write_program(const author::FragmentView& fragment, const Target& target);
 
+// The workspace that write_program will ask for. [any-thread; does not block; cannot fail]
+uint64_t workspace_of(const author::FragmentView& fragment, const Target& target);
+
 }  // namespace tenon::cuda

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// body.cpp: what a thread does for its elements: loads, values, stores.
+#include "body.hpp"
+
+#include "expression.hpp"
+#include "literal.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tenon::cuda {
+
+using author::text;
+
+namespace {
+
+// The largest word that every address `sum` of a chunk is a multiple of, when the base is a multiple of 16.
+uint32_t aligned_bytes(const Affine& sum, uint32_t variable, uint32_t lanes, uint32_t element_bytes) {
+  auto unit = static_cast<int64_t>(lanes);
+  unit = std::gcd(unit, sum.constant);
+  for (const Affine::Term& term : sum.terms) {
+    if (term.variable != variable) unit = std::gcd(unit, term.factor);
+  }
+  return static_cast<uint32_t>(std::min<int64_t>(16, unit * element_bytes));
+}
+
+}  // namespace
+
+Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions, uint32_t element_bytes,
+               const Tile& tile) {
+  if (tile.variable == no_variable || tile.lanes == 1) return {};
+  const bool own = space.depends_indirectly(sum, tile.variable) ||
+                   std::ranges::any_of(conditions, [&](const Condition& one) {
+                     return space.depends(one.sum, tile.variable);
+                   });
+  if (own) return {.kind = Width::Kind::lane};
+  const int64_t step = sum.factor(tile.variable);
+  if (step == 0) return {};
+  if (step != 1) return {.kind = Width::Kind::steps, .step = step};
+  return {.kind = Width::Kind::words, .bytes = aligned_bytes(sum, tile.variable, tile.lanes, element_bytes)};
+}
+
+std::string Frame::address(uint32_t tensor) const {
+  const std::string type = stored_type(fragment.tensor(tensor).dtype());
+  const Home& home = schedule.homes[tensor];
+  switch (home.kind) {
+    case Home::Kind::constant:
+      return text("reinterpret_cast<const ", type, "*>(constant", tensor, ")");
+    case Home::Kind::workspace:
+      return workspace(home.offset, "const " + type);
+    default:
+      return text("static_cast<const ", type, "*>(p.at[", home.binding, "])");
+  }
+}
+
+std::string Frame::address_to(uint32_t binding, uint32_t dtype) const {
+  return text("static_cast<", stored_type(dtype), "*>(p.at[", binding, "])");
+}
+
+std::string Frame::workspace(uint64_t offset, const std::string& type) const {
+  return text("reinterpret_cast<", type, "*>(static_cast<u8*>(p.at[", fragment.binding_count(), "]) + ", offset, "ull)");
+}
+
+Body::Body(const Frame& frame, const Trace& trace, const Tile& tile, size_t first, size_t last)
+    : frame_(frame), trace_(trace), tile_(tile), first_(first), last_(last), index_(index_type(trace)) {
+  used_.resize(trace.space.variables().size());
+  const auto use = [&](const Affine& sum) {
+    for (const Affine::Term& term : sum.terms) used_[term.variable] = true;
+  };
+  for (size_t i = first; i < last; ++i) {
+    use(trace.values[i].sum);
+    for (const Condition& one : trace.values[i].conditions) use(one.sum);
+  }
+  for (size_t v = used_.size(); v-- > 0;) {
+    if (used_[v] && trace.space.is_derived(static_cast<uint32_t>(v))) use(*trace.space.variables()[v].from);
+  }
+}
+
+const char* Body::index_type(const Trace& trace) {
+  int64_t most = trace.space.count(false) * trace.space.count(true);
+  const auto look = [&](const Affine& sum) {
+    most = std::max({most, trace.space.most(sum), -trace.space.least(sum)});
+  };
+  for (const Value& value : trace.values) {
+    look(value.sum);
+    for (const Condition& one : value.conditions) look(one.sum);
+  }
+  for (const Store& store : trace.stores) look(store.sum);
+  for (const Variable& variable : trace.space.variables()) {
+    if (variable.from) look(*variable.from);
+  }
+  // A block's last chunk may lie past the end by a block's work.
+  return most < (int64_t{1} << 31) ? "u32" : "u64";
+}
+
+std::string Body::number(int64_t value) const {
+  return text(value, index_[1] == '6' ? "ull" : "u");
+}
+
+std::string Body::name(uint32_t variable, bool in_lane) const {
+  if (trace_.space.is_derived(variable)) return text("d", variable);
+  return text(in_lane && variable == tile_.variable ? "j" : "i", variable);
+}
+
+std::string Body::spelled(const Affine& sum, bool in_lane) const {
+  std::string out;
+  for (const Affine::Term& term : sum.terms) {
+    out += out.empty() ? "" : " + ";
+    out += name(term.variable, in_lane);
+    if (term.factor != 1) out += " * " + number(term.factor);
+  }
+  if (out.empty()) return number(std::max<int64_t>(sum.constant, 0));
+  if (sum.constant > 0) out += " + " + number(sum.constant);
+  if (sum.constant < 0) out += " - " + number(-sum.constant);
+  return out;
+}
+
+// Unsigned: what lies before the first element is far behind the last.
+std::string Body::condition(const std::vector<Condition>& conditions, bool in_lane) const {
+  std::string out;
+  for (const Condition& one : conditions) {
+    out += out.empty() ? "" : " && ";
+    out += text("(", spelled(one.sum, in_lane), ") < ", number(one.extent));
+  }
+  return out;
+}
+
+bool Body::varies(const Affine& sum) const {
+  return tile_.variable != no_variable && trace_.space.depends(sum, tile_.variable);
+}
+
+void Body::derive(Source& out, bool in_lane) const {
+  for (uint32_t v = 0; v < used_.size(); ++v) {
+    if (!used_[v] || !trace_.space.is_derived(v)) continue;
+    const Variable& variable = trace_.space.variables()[v];
+    if (varies(*variable.from) != in_lane) continue;
+    std::string value = text("(", spelled(*variable.from, in_lane), ")");
+    if (variable.divide != 1) value += " / " + number(variable.divide);
+    if (trace_.space.most(*variable.from) / variable.divide >= variable.extent) value += " % " + number(variable.extent);
+    out.line("[[maybe_unused]] const ", index_, " d", v, " = ", value, ";");
+  }
+}
+
+void Body::declare(Source& out) const {
+  for (size_t i = first_; i < last_; ++i) {
+    const Value& value = trace_.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const Width width = width_of(trace_.space, value.sum, value.conditions, bytes_of(value.dtype), tile_);
+    if (width.kind == Width::Kind::lane) continue;
+    out.line("Lanes<", stored_type(value.dtype), ", ", width.kind == Width::Kind::once ? 1 : tile_.lanes, "> x", i, "[",
+             tile_.unroll, "];");
+  }
+}
+
+void Body::decode(Source& out, const std::vector<uint32_t>& loops, const std::string& chunk) const {
+  std::string rest = chunk;
+  for (size_t n = loops.size(); n-- > 0;) {
+    const uint32_t v = loops[n];
+    const bool walked = v == tile_.variable;
+    const int64_t extent = trace_.space.variables()[v].extent / (walked ? tile_.lanes : 1);
+    std::string value = n == 0 ? rest : text(rest, " % ", number(extent));
+    if (walked && tile_.lanes > 1) value += " * " + number(tile_.lanes);
+    out.line("[[maybe_unused]] const ", index_, " i", v, " = ", value, ";");
+    rest += " / " + number(extent);
+  }
+}
+
+void Body::load(Source& out) const {
+  for (size_t i = first_; i < last_; ++i) {
+    const Value& value = trace_.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const uint32_t bytes = bytes_of(value.dtype);
+    const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
+    if (width.kind == Width::Kind::lane) continue;
+    const char* const read_only = frame_.schedule.homes[value.tensor].read_only ? "true" : "false";
+    const std::string from = text(frame_.address(value.tensor), " + (", spelled(value.sum, false), ")");
+    std::string made;
+    switch (width.kind) {
+      case Width::Kind::once:
+        made = text("load<1, ", bytes, ", ", read_only, ">(", from, ")");
+        break;
+      case Width::Kind::words:
+        made = text("load<", tile_.lanes, ", ", width.bytes, ", ", read_only, ">(", from, ")");
+        break;
+      default:
+        made = text("load_steps<", tile_.lanes, ", ", read_only, ">(", from, ", ", width.step, "ull)");
+    }
+    const std::string wanted = condition(value.conditions, false);
+    const uint32_t lanes = width.kind == Width::Kind::once ? 1 : tile_.lanes;
+    if (!wanted.empty()) made = text(wanted, " ? ", made, " : Lanes<", stored_type(value.dtype), ", ", lanes, ">{}");
+    out.line("x", i, "[u] = ", made, ";");
+  }
+}
+
+void Body::open_lanes(Source& out) const {
+  out.open_unrolled("v", tile_.lanes);
+  if (tile_.variable != no_variable)
+    out.line("[[maybe_unused]] const ", index_, " j", tile_.variable, " = i", tile_.variable, " + v;");
+}
+
+// A load's element in this lane.
+std::string Body::element(const Value& value) const {
+  const size_t i = static_cast<size_t>(&value - trace_.values.data());
+  const uint32_t bytes = bytes_of(value.dtype);
+  const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
+  if (width.kind != Width::Kind::lane)
+    return text("widen(x", i, "[u].at[", width.kind == Width::Kind::once ? "0" : "v", "])");
+  const char* const read_only = frame_.schedule.homes[value.tensor].read_only ? "true" : "false";
+  const std::string wanted = condition(value.conditions, true);
+  std::string made = text("load<1, ", bytes, ", ", read_only, ">(", frame_.address(value.tensor), " + (",
+                          spelled(value.sum, true), ")).at[0]");
+  if (!wanted.empty()) made = text(wanted, " ? ", made, " : ", stored_type(value.dtype), "{}");
+  return text("widen(", made, ")");
+}
+
+std::string Body::value_text(const Value& value) const {
+  const auto argument = [&](size_t i) { return text("t", value.arguments[i]); };
+  const FragmentView& fragment = frame_.fragment;
+  switch (value.kind) {
+    case Value::Kind::load:
+      return element(value);
+    case Value::Kind::look_up: {
+      const char* const read_only = frame_.schedule.homes[value.tensor].read_only ? "true" : "false";
+      std::string wanted = text("static_cast<u64>(", argument(0), ") < ", value.rows, "ull");
+      if (!value.conditions.empty()) wanted += " && " + condition(value.conditions, true);
+      return text("widen(", wanted, " ? load<1, ", bytes_of(value.dtype), ", ", read_only, ">(",
+                  frame_.address(value.tensor), " + (static_cast<u64>(", argument(0), ") * ", value.step, "ull + (",
+                  spelled(value.sum, true), "))).at[0] : ", stored_type(value.dtype), "{})");
+    }
+    case Value::Kind::number:
+      return literal(value.dtype, value.bits);
+    case Value::Kind::element:
+      return spelled(value.sum, true);
+    case Value::Kind::compute: {
+      const tn_node& node = fragment.nodes()[value.node];
+      std::vector<std::string> arguments;
+      for (size_t i = 0; i < value.arguments.size(); ++i) arguments.push_back(argument(i));
+      const uint32_t from = node.input_count > 0 ? fragment.tensor(node.inputs[0]).dtype() : value.dtype;
+      return expression(node, arguments, from, value.dtype);
+    }
+    case Value::Kind::select:
+      return text(condition(value.conditions, true), " ? ", argument(0), " : ", argument(1));
+    case Value::Kind::one_hot:
+      return text("static_cast<", register_type(value.dtype), ">(static_cast<u64>(", argument(0), ") == ",
+                  spelled(value.sum, true), " ? 1 : 0)");
+    case Value::Kind::reduced: {
+      const tn_node& node = fragment.nodes()[value.node];
+      return folded(node.op, text("whole", value.slot, "[v]"), fragment.tensor(node.inputs[0]).dtype(),
+                    trace_.space.count(true));
+    }
+  }
+  return {};
+}
+
+void Body::compute(Source& out) const {
+  derive(out, true);
+  for (size_t i = first_; i < last_; ++i) {
+    const Value& value = trace_.values[i];
+    out.line("const ", register_type(value.dtype), " t", i, " = ", value_text(value), ";");
+  }
+}
+
+void Body::declare_stores(Source& out) const {
+  for (size_t i = 0; i < trace_.stores.size(); ++i) {
+    const uint32_t dtype = frame_.fragment.tensor(trace_.stores[i].tensor).dtype();
+    out.line("Lanes<", stored_type(dtype), ", ", tile_.lanes, "> y", i, ";");
+  }
+}
+
+void Body::fill_stores(Source& out) const {
+  for (size_t i = 0; i < trace_.stores.size(); ++i) {
+    const Store& store = trace_.stores[i];
+    const uint32_t dtype = frame_.fragment.tensor(store.tensor).dtype();
+    out.line("y", i, ".at[v] = stored<", stored_type(dtype), ">(t", store.value, ");");
+  }
+}
+
+void Body::store(Source& out) const {
+  for (size_t i = 0; i < trace_.stores.size(); ++i) {
+    const Store& store = trace_.stores[i];
+    const uint32_t dtype = frame_.fragment.tensor(store.tensor).dtype(), bytes = bytes_of(dtype);
+    const Width width = width_of(trace_.space, store.sum, {}, bytes, tile_);
+    std::vector<std::string> targets;
+    for (const uint32_t binding : frame_.schedule.bindings_of(frame_.fragment, store.tensor))
+      targets.push_back(frame_.address_to(binding, dtype));
+    const Home& home = frame_.schedule.homes[store.tensor];
+    if (home.kind == Home::Kind::workspace) targets.push_back(frame_.workspace(home.offset, stored_type(dtype)));
+    for (const std::string& target : targets) {
+      const std::string to = text(target, " + (", spelled(store.sum, false), ")");
+      if (width.kind == Width::Kind::steps)
+        out.line("store_steps(", to, ", ", width.step, "ull, y", i, ");");
+      else
+        out.line("store<", tile_.lanes, ", ", width.kind == Width::Kind::words ? width.bytes : bytes, ">(", to, ", y", i,
+                 ");");
+    }
+  }
+}
+
+uint32_t Body::words() const {
+  uint32_t out = 0;
+  for (size_t i = first_; i < last_; ++i) {
+    const Value& value = trace_.values[i];
+    if (value.kind != Value::Kind::load) continue;
+    const uint32_t bytes = bytes_of(value.dtype);
+    const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
+    out += width.kind == Width::Kind::words   ? tile_.lanes * bytes / width.bytes
+           : width.kind == Width::Kind::steps ? tile_.lanes
+                                              : 1;
+  }
+  return out;
+}
+
+uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last, bool stores,
+                      bool tail) {
+  struct Access {
+    const Affine* sum;
+    const std::vector<Condition>* conditions;
+    uint32_t bytes;
+  };
+  static const std::vector<Condition> always;
+  std::vector<Access> all;
+  for (size_t i = first; i < last; ++i) {
+    const Value& value = trace.values[i];
+    if (value.kind == Value::Kind::load) all.push_back({&value.sum, &value.conditions, bytes_of(value.dtype)});
+  }
+  for (size_t i = 0; stores && i < trace.stores.size(); ++i) {
+    const Store& store = trace.stores[i];
+    all.push_back({&store.sum, &always, bytes_of(frame.fragment.tensor(store.tensor).dtype())});
+  }
+  const int64_t extent = trace.space.variables()[variable].extent;
+  // As many as the narrowest needs for 16 bytes, and the widest still takes 64.
+  for (uint32_t lanes = 16; lanes > 1; lanes /= 2) {
+    if (extent < lanes || (extent % lanes != 0 && !tail)) continue;
+    uint32_t narrowest = 16, widest = 1;
+    bool gains = false;
+    for (const Access& one : all) {
+      const Width width =
+          width_of(trace.space, *one.sum, *one.conditions, one.bytes, {.lanes = lanes, .variable = variable});
+      if (width.kind != Width::Kind::words) continue;
+      gains = gains || width.bytes > one.bytes;
+      if (width.bytes > one.bytes || one.bytes == 16) narrowest = std::min(narrowest, one.bytes);
+      widest = std::max(widest, one.bytes);
+    }
+    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64) return lanes;
+  }
+  return 1;
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// body.hpp: what a thread does for its elements: loads, values, stores.
+//
+// A tile is `unroll` chunks of `lanes` neighbouring elements. All loads of a tile stand before the first use, so that they
+// are in flight together; each tensor is moved in the widest words that its strides leave aligned.
+// Names: p.at[n] addresses; i<n> a loop, j<n> the same for one lane; d<n> a derived variable; x<n>[u] what value n loaded;
+// t<n> value n; y<n> what is stored of it; u the chunk, v the lane.
+// Invariant: the text depends on the trace alone.
+#pragma once
+
+#include "program.hpp"
+#include "source.hpp"
+#include "trace.hpp"
+
+namespace tenon::cuda {
+
+constexpr uint32_t block_threads = 256;
+constexpr uint32_t no_variable = UINT32_MAX;
+
+struct Tile {
+  uint32_t lanes = 1, unroll = 1;
+  uint32_t variable = no_variable;  // the loop that lanes walk; none for one lane
+};
+
+// How an access moves the lanes of a chunk.
+struct Width {
+  enum class Kind {
+    once,   // one element for all lanes
+    words,  // neighbours, in words of `bytes`
+    steps,  // `step` apart
+    lane    // each lane finds its own
+  };
+  Kind kind = Kind::once;
+  uint32_t bytes = 0;
+  int64_t step = 0;
+};
+Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions, uint32_t element_bytes,
+               const Tile& tile);
+
+// What all kernels of a fragment share.
+struct Frame {
+  const FragmentView& fragment;
+  const Schedule& schedule;
+
+  // "static_cast<const f32*>(p.at[0])"; `to` the binding stored to.
+  std::string address(uint32_t tensor) const;
+  std::string address_to(uint32_t binding, uint32_t dtype) const;
+  std::string workspace(uint64_t offset, const std::string& type) const;
+};
+
+class Body {
+ public:
+  // Of values first … last - 1.
+  Body(const Frame& frame, const Trace& trace, const Tile& tile, size_t first, size_t last);
+
+  // "u32", or "u64" where some offset needs it.
+  static const char* index_type(const Trace& trace);
+
+  // "Lanes<f32, 4> x0[2];" for each load.
+  void declare(Source& out) const;
+  // i<n> of the loops, innermost last, from chunk number `chunk`, whose lanes walk the innermost if any do.
+  void decode(Source& out, const std::vector<uint32_t>& loops, const std::string& chunk) const;
+  // Derived variables that all lanes share: once in each scope that loads, computes or stores.
+  void derive_shared(Source& out) const { derive(out, false); }
+  // Loads; in a loop over u.
+  void load(Source& out) const;
+  // The loop over v, and the values of one lane.
+  void open_lanes(Source& out) const;
+  void compute(Source& out) const;
+  // A sum as that lane sees it.
+  std::string in_lane(const Affine& sum) const { return spelled(sum, true); }
+  // What is stored: a place for its lanes, filled in the loop over v, and written behind it.
+  void declare_stores(Source& out) const;
+  void fill_stores(Source& out) const;
+  void store(Source& out) const;
+  // How many chunks' loads should be in flight: enough bytes for the memory's latency, few enough for the registers.
+  uint32_t words() const;
+
+ private:
+  std::string spelled(const Affine& sum, bool in_lane) const;
+  std::string name(uint32_t variable, bool in_lane) const;
+  std::string condition(const std::vector<Condition>& conditions, bool in_lane) const;
+  std::string number(int64_t value) const;
+  std::string element(const Value& value) const;
+  std::string value_text(const Value& value) const;
+  void derive(Source& out, bool in_lane) const;
+  bool varies(const Affine& sum) const;
+
+  const Frame& frame_;
+  const Trace& trace_;
+  Tile tile_;
+  size_t first_, last_;
+  const char* index_;
+  std::vector<bool> used_{};  // variables that values and stores need
+};
+
+// The most lanes that serve the accesses of values first … last - 1, and of the stores where `stores`. With a `tail` the
+// loop's extent needs no divisor.
+uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last, bool stores,
+                      bool tail);
+
+}  // namespace tenon::cuda
