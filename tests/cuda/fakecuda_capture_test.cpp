@@ -71,8 +71,8 @@ TEST_CASE("capture: a fork and its join are kept for every seed, and nothing els
     must(cu().cuMemsetD32Async(memory, 1, 1, first));
     wait(second, record(first));
     CHECK(status(second) == CU_STREAM_CAPTURE_STATUS_ACTIVE);
-    must(cu().cuMemcpyAsync(memory + 4, memory, 4, second));      // after the first
-    must(cu().cuMemsetD32Async(memory + 8, 1, 1, first));         // beside the second's …
+    must(cu().cuMemcpyAsync(memory + 4, memory, 4, second));       // after the first
+    must(cu().cuMemsetD32Async(memory + 8, 1, 1, first));          // beside the second's …
     must(cu().cuMemcpyAsync(memory + 12, memory + 8, 4, second));  // … which may see it or not
     wait(first, record(second));
     must(cu().cuMemcpyAsync(memory + 16, memory + 4, 4, first));
@@ -172,12 +172,14 @@ TEST_CASE("capture: an event of a capture that has ended is nothing to wait for"
 
 TEST_CASE("capture: the legacy stream is not captured, and must not wait for who is") {
   const Program program;
-  CHECK(cu().cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL) == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  CHECK(cu().cuStreamBeginCapture(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL) ==
+        CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   const Memory memory;
   const CUstream blocking = make_stream(CU_STREAM_DEFAULT), free = make_stream();
   begin(free);
   CHECK(cu().cuMemsetD32Async(memory, 1, 1, nullptr) == CUDA_SUCCESS);
   CHECK(end(free) == CUDA_SUCCESS);
+  sync(nullptr);
   begin(blocking);
   CHECK(cu().cuMemsetD32Async(memory, 1, 1, nullptr) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
   CHECK(end(blocking) == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);

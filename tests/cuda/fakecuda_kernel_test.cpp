@@ -37,7 +37,8 @@ struct Compiled {
 Compiled compile(const std::string& source, std::vector<const char*> options = {"--gpu-architecture=sm_90"}) {
   const Nvrtc nvrtc;
   nvrtcProgram program = nullptr;
-  REQUIRE(nvrtc.nvrtcCreateProgram(&program, source.c_str(), "test.cu", 0, nullptr, nullptr) == NVRTC_SUCCESS);
+  REQUIRE(nvrtc.nvrtcCreateProgram(&program, source.c_str(), "test.cu", 0, nullptr, nullptr) ==
+          NVRTC_SUCCESS);
   Compiled out;
   out.result = nvrtc.nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
   size_t bytes = 0;
@@ -96,7 +97,8 @@ struct Sum {
 };
 
 template <class Parameters>
-CUresult launch(CUfunction function, CUstream stream, Parameters parameters, unsigned blocks = 1, unsigned threads = 256) {
+CUresult launch(CUfunction function, CUstream stream, Parameters parameters, unsigned blocks = 1,
+                unsigned threads = 256) {
   void* arguments[] = {&parameters};
   return cu().cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, nullptr);
 }
@@ -129,9 +131,10 @@ TEST_CASE("kernel: a missing barrier shows") {
   const CUstream stream = make_stream();
   const Memory memory;
   const auto run = [&](const char* barrier) {
-    const Code code(std::string("struct Turn { int* out; };\nTN_ENTRY(turn, Turn) {\n  __shared__ int all[64];\n"
-                                "  all[threadIdx.x] = threadIdx.x;\n") +
-                    barrier + "  p.out[threadIdx.x] = all[63 - threadIdx.x];\n}\n");
+    const Code code(
+        std::string("struct Turn { int* out; };\nTN_ENTRY(turn, Turn) {\n  __shared__ int all[64];\n"
+                    "  all[threadIdx.x] = threadIdx.x;\n") +
+        barrier + "  p.out[threadIdx.x] = all[63 - threadIdx.x];\n}\n");
     must(launch(code.function("turn"), stream, static_cast<CUdeviceptr>(memory), 1, 64));
     int right = 0;
     for (int i = 0; i < 64; ++i)
@@ -164,8 +167,9 @@ TN_ENTRY(warp, Out) {
   must(launch(code.function("warp"), stream, static_cast<CUdeviceptr>(memory), 1, 32));
   for (int me = 0; me < 32; ++me) {
     CAPTURE(me);
-    const int expected[] = {5,  me ^ 3, me + 4 < 32 ? me + 4 : me, me >= 4 ? me - 4 : me, static_cast<int>(0xAAAAAAAA),
-                            1,  me ^ 1, me % 8 < 7 ? me + 1 : me};
+    const int expected[] = {
+        5, me ^ 3, me + 4 < 32 ? me + 4 : me, me >= 4 ? me - 4 : me, static_cast<int>(0xAAAAAAAA),
+        1, me ^ 1, me % 8 < 7 ? me + 1 : me};
     for (int i = 0; i < 8; ++i) {
       CAPTURE(i);
       CHECK(download<int>(memory + static_cast<CUdeviceptr>(me * 32 + i * 4), stream) == expected[i]);
@@ -177,7 +181,9 @@ TEST_CASE("kernel: threads that wait for each other at different places end the 
   const Program program;
   const CUstream stream = make_stream();
   const Memory memory;
-  const Code code("struct P { int* at; };\nTN_ENTRY(split, P) { if (threadIdx.x < 32) __syncthreads(); else __syncwarp(1); }");
+  const Code code(
+      "struct P { int* at; };\nTN_ENTRY(split, P) { if (threadIdx.x < 32) __syncthreads(); else "
+      "__syncwarp(1); }");
   must(launch(code.function("split"), stream, static_cast<CUdeviceptr>(memory), 1, 64));
   CHECK(cu().cuStreamSynchronize(stream) == CUDA_ERROR_LAUNCH_FAILED);
 }
@@ -207,7 +213,8 @@ TEST_CASE("kernel: a shape beyond the limits, a null parameter and a stale funct
   CUdeviceptr parameters = memory;
   void* arguments[] = {&parameters};
   void* nothing[] = {nullptr};
-  const auto shaped = [&](unsigned x, unsigned y, unsigned threads, unsigned z, unsigned shared, void** with) {
+  const auto shaped = [&](unsigned x, unsigned y, unsigned threads, unsigned z, unsigned shared,
+                          void** with) {
     return cu().cuLaunchKernel(store, x, y, 1, threads, 1, z, shared, stream, with, nullptr);
   };
   CHECK(shaped(1, 1, 1, 1, 0, arguments) == CUDA_ERROR_INVALID_HANDLE);
@@ -281,11 +288,13 @@ TEST_CASE("kernel: what is no image, and an image for another chip, are refused"
 }
 
 TEST_CASE("nvrtc: options are taken and refused as the real one does") {
-  const auto result = [](std::vector<const char*> options) { return compile(store_source, std::move(options)).result; };
+  const auto result = [](std::vector<const char*> options) {
+    return compile(store_source, std::move(options)).result;
+  };
   CHECK(result({"-arch=sm_90", "--std=c++17", "--fmad=false", "-default-device"}) == NVRTC_SUCCESS);
   CHECK(result({"--gpu-architecture", "sm_90"}) == NVRTC_SUCCESS);
-  for (const char* wrong : {"--nonsense", "--default-device", "--gpu-architecture=sm_99", "--gpu-architecture=90", "-O3",
-                            "--std=c++99", "--fmad=maybe", "-arch=sm_61"}) {
+  for (const char* wrong : {"--nonsense", "--default-device", "--gpu-architecture=sm_99",
+                            "--gpu-architecture=90", "-O3", "--std=c++99", "--fmad=maybe", "-arch=sm_61"}) {
     CAPTURE(wrong);
     const Compiled compiled = compile(store_source, {wrong});
     CHECK(compiled.result == NVRTC_ERROR_INVALID_OPTION);

@@ -200,3 +200,17 @@ TEST_CASE("memory: pinned memory is freed once, by its own address") {
   must(cu().cuMemFreeHost(host));
   CHECK(cu().cuMemFreeHost(host) == CUDA_ERROR_INVALID_VALUE);
 }
+
+TEST_CASE("memory: work that comes too late for its memory faults, as on a device") {
+  const Program program;
+  const CUstream stream = make_stream();
+  const Pinned<uint64_t> word(1);
+  word[0] = 0;
+  {
+    const Memory memory;
+    must(cu().cuStreamWaitValue64(stream, word.address(), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    must(cu().cuMemsetD32Async(memory, 1, 1, stream));
+  }
+  __atomic_store_n(&word[0], 1, __ATOMIC_RELEASE);
+  CHECK(cu().cuStreamSynchronize(stream) == CUDA_ERROR_ILLEGAL_ADDRESS);
+}

@@ -42,7 +42,9 @@ uint32_t hand_over(const std::string& settings) {
   wait(reader, record(writer));
   must(cu().cuMemcpyAsync(seen.address(), memory, sizeof(uint32_t), reader));
   sync(reader);
-  return seen[0];
+  const uint32_t out = seen[0];
+  sync(writer);
+  return out;
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST_CASE("settings: (child) cuInit is called twice") {
 }
 
 TEST_CASE("settings: check names what is left over at the end") {
-  const std::string told = run_case("check", "settings: (child) a stream, an event and memory are left over");
+  const std::string told = run_case("check", "settings: (child) some of everything is left over");
   CHECK(count(told, "left over: 1 streams") == 1);
   CHECK(count(told, "left over: 2 events") == 1);
   CHECK(count(told, "left over: 1 pieces of device memory") == 1);
@@ -78,7 +78,7 @@ TEST_CASE("settings: check names what is left over at the end") {
   CHECK(count(run_case("check", "settings: (child) cuInit is called twice"), "left over") == 0);
 }
 
-TEST_CASE("settings: (child) a stream, an event and memory are left over") {
+TEST_CASE("settings: (child) some of everything is left over") {
   must(cu().cuInit(0));
   CUcontext context = nullptr;
   must(cu().cuDevicePrimaryCtxRetain(&context, 0));

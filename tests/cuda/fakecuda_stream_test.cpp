@@ -126,7 +126,8 @@ TEST_CASE("stream: a host function comes in its turn, and may call nothing of th
   static std::atomic<int> answer;
   answer = -1;
   Gate gate(stream);
-  must(cu().cuLaunchHostFunc(stream, [](void*) { answer = cu().cuCtxGetCurrent(nullptr); }, nullptr));
+  must(cu().cuLaunchHostFunc(
+      stream, [](void*) { answer = cu().cuCtxGetCurrent(nullptr); }, nullptr));
   CHECK(answer == -1);
   gate.open();
   sync(stream);

@@ -41,9 +41,9 @@ inline const Functions& cu() {
     Functions out;
     const auto find = finder();
     void* found = nullptr;
-#define TN_CUDA_SYMBOL(name, version)                                                                    \
-  REQUIRE(find(#name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) == CUDA_SUCCESS);           \
-  REQUIRE_MESSAGE((found != nullptr), #name);                                                            \
+#define TN_CUDA_SYMBOL(name, version)                                                          \
+  REQUIRE(find(#name, &found, version, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) == CUDA_SUCCESS); \
+  REQUIRE_MESSAGE((found != nullptr), #name);                                                  \
   out.name = reinterpret_cast<PFN_##name##_v##version>(found);
 #include "plugins/cuda/engine/symbols.def"
     return out;

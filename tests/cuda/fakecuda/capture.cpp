@@ -15,7 +15,8 @@ thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 // Whether this thread may not make unsafe calls because of the capture.
 bool forbids(const Capture& capture) {
-  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED) return false;
+  if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture.mode == CU_STREAM_CAPTURE_MODE_RELAXED)
+    return false;
   if (capture.thread == std::this_thread::get_id()) return true;
   return thread_mode == CU_STREAM_CAPTURE_MODE_GLOBAL && capture.mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
 }
@@ -171,7 +172,7 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
         for (const Stream* other : capture->streams)
           require(!other->blocking || other->context != &context, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
     }
-    *status = stream.capture == nullptr   ? CU_STREAM_CAPTURE_STATUS_NONE
+    *status = stream.capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
               : stream.capture->invalid ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
                                         : CU_STREAM_CAPTURE_STATUS_ACTIVE;
   });

@@ -54,7 +54,7 @@ Context& current_context(Driver& d) {
   require(handle != nullptr, CUDA_ERROR_INVALID_CONTEXT);
   require(d.contexts.knows(handle), CUDA_ERROR_CONTEXT_IS_DESTROYED);
   Context& context = *d.contexts.get(handle);
-  require(context.health->fault == 0, static_cast<CUresult>(context.health->fault.load()));
+  require_healthy(*context.health);
   return context;
 }
 
@@ -118,7 +118,7 @@ CUresult cuCtxSynchronize() {
     refuse_while_capturing(d, context);
     const auto health = context.health;
     for (const TaskPtr& task : last_tasks(d, context)) d.engine.wait(lock, task);
-    require(health->fault == 0, static_cast<CUresult>(health->fault.load()));
+    require_healthy(*health);
   });
 }
 

@@ -26,33 +26,54 @@ void copy_box(const Box& box) {
     std::memmove(bytes_at(box.to + row * box.to_pitch), bytes_at(box.from + row * box.from_pitch), box.width);
 }
 
+// Whether a side is still the kind of memory that it was when the copy was enqueued.
+bool is_still(const Memory& memory, PlaceType type, uint64_t at, size_t bytes) {
+  try {
+    return memory.check_copyable(at, bytes) == type;
+  } catch (const Refused&) {
+    return false;
+  }
+}
+
+size_t to_extent(const Box& box) { return extent(box.width, box.rows, box.to_pitch); }
+size_t from_extent(const Box& box) { return extent(box.width, box.rows, box.from_pitch); }
+
 // A copy that has taken its source along.
-Work staged_copy(Box box) {
+Work staged_copy(const Memory& memory, Box box) {
   auto bytes = std::make_shared<std::vector<unsigned char>>(box.width * box.rows);
   const auto at = reinterpret_cast<uint64_t>(bytes->data());
   copy_box({at, box.from, box.width, box.rows, box.width, box.from_pitch});
   box.from = at;
   box.from_pitch = box.width;
-  return {.kind = Kind::copy, .run = [box, bytes] { copy_box(box); }};
+  return {.kind = Kind::copy,
+          .run = [box, bytes] { copy_box(box); },
+          .there = [&memory, box] { return is_still(memory, PlaceType::device, box.to, to_extent(box)); }};
+}
+
+Work plain_copy(const Memory& memory, const Box& box, PlaceType to, PlaceType from) {
+  const auto there = [&memory, box, to, from] {
+    return is_still(memory, to, box.to, to_extent(box)) && is_still(memory, from, box.from, from_extent(box));
+  };
+  return {.kind = Kind::copy, .run = [box] { copy_box(box); }, .there = there};
 }
 
 void copy(Driver& d, Lock& lock, Context& context, CUstream handle, const Box& box) {
   Stream& stream = stream_of(d, context, handle);
   if (box.width == 0 || box.rows == 0) return;
-  const PlaceType to = d.memory.check_copyable(box.to, extent(box.width, box.rows, box.to_pitch));
-  const PlaceType from = d.memory.check_copyable(box.from, extent(box.width, box.rows, box.from_pitch));
+  const PlaceType to = d.memory.check_copyable(box.to, to_extent(box));
+  const PlaceType from = d.memory.check_copyable(box.from, from_extent(box));
   const bool pageable = to == PlaceType::pageable || from == PlaceType::pageable;
   if (pageable) refuse_while_capturing(stream);
   if (from == PlaceType::pageable && to == PlaceType::device) {
-    enqueue(d, stream, staged_copy(box));
+    enqueue(d, stream, staged_copy(d.memory, box));
     return;
   }
-  const TaskPtr task = enqueue(d, stream, {.kind = Kind::copy, .run = [box] { copy_box(box); }});
+  const TaskPtr task = enqueue(d, stream, plain_copy(d.memory, box, to, from));
   const bool host_only = to != PlaceType::device && from != PlaceType::device;
   if (task == nullptr || !(pageable || host_only)) return;
   const auto health = context.health;
   d.engine.wait(lock, task);
-  require(health->fault == 0, static_cast<CUresult>(health->fault.load()));
+  require_healthy(*health);
 }
 
 // Where one side of a two-dimensional copy begins; arrays are not here.
@@ -78,7 +99,9 @@ CUresult fill(CUdeviceptr at, Pattern pattern, size_t count, CUstream handle) {
     if (count == 0) return;
     d.memory.check_device_access(at, count * sizeof(Pattern), context.device);
     const auto run = [at, pattern, count] { std::fill_n(reinterpret_cast<Pattern*>(at), count, pattern); };
-    enqueue(d, stream, {.kind = Kind::fill, .run = run});
+    const auto there = [&memory = d.memory, type = d.memory.find(at).type, at,
+                        bytes = count * sizeof(Pattern)] { return is_still(memory, type, at, bytes); };
+    enqueue(d, stream, {.kind = Kind::fill, .run = run, .there = there});
   });
 }
 
@@ -92,8 +115,9 @@ void check_of_device(const Driver& d, uint64_t at, CUcontext handle) {
 }  // namespace
 
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return call_in_context(
-      [&](Driver& d, Lock& lock, Context& context) { copy(d, lock, context, stream, {to, from, bytes}); });
+  return call_in_context([&](Driver& d, Lock& lock, Context& context) {
+    copy(d, lock, context, stream, {to, from, bytes});
+  });
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
@@ -111,7 +135,8 @@ CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* shape, CUstream stream) {
   return call_in_context([&](Driver& d, Lock& lock, Context& context) {
     const CUDA_MEMCPY2D& s = answer(shape);
     const bool one_row = s.Height <= 1;
-    require(one_row || (s.srcPitch >= s.WidthInBytes + s.srcXInBytes && s.dstPitch >= s.WidthInBytes + s.dstXInBytes),
+    require(one_row || (s.srcPitch >= s.WidthInBytes + s.srcXInBytes &&
+                        s.dstPitch >= s.WidthInBytes + s.dstXInBytes),
             CUDA_ERROR_INVALID_VALUE);
     const uint64_t to = side(s.dstMemoryType, s.dstHost, s.dstDevice, s.dstXInBytes, s.dstY, s.dstPitch);
     const uint64_t from = side(s.srcMemoryType, s.srcHost, s.srcDevice, s.srcXInBytes, s.srcY, s.srcPitch);

@@ -5,14 +5,22 @@
 // GPU's own approximation would give is not imitated.
 #pragma once
 
-#define FAKECUDA_VECTORS(type, name)                                                                  \
-  struct name##1 { type x; };                                                                         \
-  struct alignas(2 * sizeof(type)) name##2 { type x, y; };                                            \
-  struct name##3 { type x, y, z; };                                                                   \
-  struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name##4 { type x, y, z, w; };              \
-  static inline name##1 make_##name##1(type x) { return {x}; }                                        \
-  static inline name##2 make_##name##2(type x, type y) { return {x, y}; }                             \
-  static inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; }                  \
+#define FAKECUDA_VECTORS(type, name)                                                 \
+  struct name##1 {                                                                   \
+    type x;                                                                          \
+  };                                                                                 \
+  struct alignas(2 * sizeof(type)) name##2 {                                         \
+    type x, y;                                                                       \
+  };                                                                                 \
+  struct name##3 {                                                                   \
+    type x, y, z;                                                                    \
+  };                                                                                 \
+  struct alignas(sizeof(type) < 4 ? 4 * sizeof(type) : 16) name##4 {                 \
+    type x, y, z, w;                                                                 \
+  };                                                                                 \
+  static inline name##1 make_##name##1(type x) { return {x}; }                       \
+  static inline name##2 make_##name##2(type x, type y) { return {x, y}; }            \
+  static inline name##3 make_##name##3(type x, type y, type z) { return {x, y, z}; } \
   static inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 FAKECUDA_VECTORS(signed char, char)
 FAKECUDA_VECTORS(unsigned char, uchar)
@@ -27,12 +35,16 @@ FAKECUDA_VECTORS(double, double)
 #undef FAKECUDA_VECTORS
 
 // Loads and stores with advice.
-#define FAKECUDA_LOAD(name) \
-  template <class T>        \
-  static inline T name(const T* at) { return *at; }
-#define FAKECUDA_STORE(name) \
-  template <class T>         \
-  static inline void name(T* at, T value) { *at = value; }
+#define FAKECUDA_LOAD(name)           \
+  template <class T>                  \
+  static inline T name(const T* at) { \
+    return *at;                       \
+  }
+#define FAKECUDA_STORE(name)                \
+  template <class T>                        \
+  static inline void name(T* at, T value) { \
+    *at = value;                            \
+  }
 FAKECUDA_LOAD(__ldg)
 FAKECUDA_LOAD(__ldcs)
 FAKECUDA_LOAD(__ldca)
@@ -44,12 +56,12 @@ FAKECUDA_STORE(__stwb)
 #undef FAKECUDA_STORE
 
 // Bits.
-#define FAKECUDA_BITS(name, to, from)          \
-  static inline to name(from value) {          \
-    to out;                                    \
-    static_assert(sizeof out == sizeof value); \
-    __builtin_memcpy(&out, &value, sizeof out);\
-    return out;                                \
+#define FAKECUDA_BITS(name, to, from)           \
+  static inline to name(from value) {           \
+    to out;                                     \
+    static_assert(sizeof out == sizeof value);  \
+    __builtin_memcpy(&out, &value, sizeof out); \
+    return out;                                 \
   }
 FAKECUDA_BITS(__float_as_int, int, float)
 FAKECUDA_BITS(__float_as_uint, unsigned, float)
@@ -61,7 +73,9 @@ FAKECUDA_BITS(__longlong_as_double, double, long long)
 static inline int __popc(unsigned x) { return __builtin_popcount(x); }
 static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }
 static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x)); }
-static inline int __clzll(long long x) { return x == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(x)); }
+static inline int __clzll(long long x) {
+  return x == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(x));
+}
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline int __ffsll(long long x) { return __builtin_ffsll(x); }
 static inline unsigned __brev(unsigned x) {
@@ -78,25 +92,27 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 }
 
 // The mathematics library.
-#define FAKECUDA_1(name)                      \
-  extern "C" double name(double) noexcept;    \
-  extern "C" float name##f(float) noexcept;   \
+#define FAKECUDA_1(name)                    \
+  extern "C" double name(double) noexcept;  \
+  extern "C" float name##f(float) noexcept; \
   static inline float name(float x) { return name##f(x); }
-#define FAKECUDA_2(name)                              \
-  extern "C" double name(double, double) noexcept;    \
-  extern "C" float name##f(float, float) noexcept;    \
+#define FAKECUDA_2(name)                           \
+  extern "C" double name(double, double) noexcept; \
+  extern "C" float name##f(float, float) noexcept; \
   static inline float name(float x, float y) { return name##f(x, y); }
-FAKECUDA_1(exp) FAKECUDA_1(exp2) FAKECUDA_1(expm1) FAKECUDA_1(log) FAKECUDA_1(log2) FAKECUDA_1(log10)
-FAKECUDA_1(log1p) FAKECUDA_1(sqrt) FAKECUDA_1(cbrt) FAKECUDA_1(sin) FAKECUDA_1(cos) FAKECUDA_1(tan)
-FAKECUDA_1(asin) FAKECUDA_1(acos) FAKECUDA_1(atan) FAKECUDA_1(sinh) FAKECUDA_1(cosh) FAKECUDA_1(tanh)
-FAKECUDA_1(asinh) FAKECUDA_1(acosh) FAKECUDA_1(atanh) FAKECUDA_1(erf) FAKECUDA_1(erfc) FAKECUDA_1(tgamma)
-FAKECUDA_1(lgamma) FAKECUDA_1(floor) FAKECUDA_1(ceil) FAKECUDA_1(trunc) FAKECUDA_1(round) FAKECUDA_1(rint)
-FAKECUDA_1(nearbyint) FAKECUDA_1(fabs) FAKECUDA_1(logb)
-FAKECUDA_2(pow) FAKECUDA_2(fmod) FAKECUDA_2(remainder) FAKECUDA_2(fmin) FAKECUDA_2(fmax) FAKECUDA_2(fdim)
-FAKECUDA_2(copysign) FAKECUDA_2(atan2) FAKECUDA_2(hypot) FAKECUDA_2(nextafter)
+FAKECUDA_1(exp)
+FAKECUDA_1(exp2) FAKECUDA_1(expm1) FAKECUDA_1(log) FAKECUDA_1(log2) FAKECUDA_1(log10) FAKECUDA_1(log1p)
+    FAKECUDA_1(sqrt) FAKECUDA_1(cbrt) FAKECUDA_1(sin) FAKECUDA_1(cos) FAKECUDA_1(tan) FAKECUDA_1(asin)
+        FAKECUDA_1(acos) FAKECUDA_1(atan) FAKECUDA_1(sinh) FAKECUDA_1(cosh) FAKECUDA_1(tanh) FAKECUDA_1(asinh)
+            FAKECUDA_1(acosh) FAKECUDA_1(atanh) FAKECUDA_1(erf) FAKECUDA_1(erfc) FAKECUDA_1(tgamma)
+                FAKECUDA_1(lgamma) FAKECUDA_1(floor) FAKECUDA_1(ceil) FAKECUDA_1(trunc) FAKECUDA_1(round)
+                    FAKECUDA_1(rint) FAKECUDA_1(nearbyint) FAKECUDA_1(fabs) FAKECUDA_1(logb) FAKECUDA_2(pow)
+                        FAKECUDA_2(fmod) FAKECUDA_2(remainder) FAKECUDA_2(fmin) FAKECUDA_2(fmax)
+                            FAKECUDA_2(fdim) FAKECUDA_2(copysign) FAKECUDA_2(atan2) FAKECUDA_2(hypot)
+                                FAKECUDA_2(nextafter)
 #undef FAKECUDA_1
 #undef FAKECUDA_2
-extern "C" double fma(double, double, double) noexcept;
+                                    extern "C" double fma(double, double, double) noexcept;
 extern "C" float fmaf(float, float, float) noexcept;
 static inline float fma(float a, float b, float c) { return fmaf(a, b, c); }
 extern "C" double ldexp(double, int) noexcept;
@@ -115,18 +131,26 @@ static inline void sincospif(float x, float* s, float* c) { *s = sinpif(x), *c =
 static inline void sincospi(double x, double* s, double* c) { *s = sinpi(x), *c = cospi(x); }
 static inline float exp10f(float x) { return static_cast<float>(pow(10.0, static_cast<double>(x))); }
 template <class T>
-static inline bool isnan(T x) { return __builtin_isnan(x); }
+static inline bool isnan(T x) {
+  return __builtin_isnan(x);
+}
 template <class T>
-static inline bool isinf(T x) { return __builtin_isinf(x); }
+static inline bool isinf(T x) {
+  return __builtin_isinf(x);
+}
 template <class T>
-static inline bool isfinite(T x) { return __builtin_isfinite(x); }
+static inline bool isfinite(T x) {
+  return __builtin_isfinite(x);
+}
 template <class T>
-static inline bool signbit(T x) { return __builtin_signbit(x); }
+static inline bool signbit(T x) {
+  return __builtin_signbit(x);
+}
 
 // Operations with a stated rounding (to nearest even, as the host rounds), and the fast forms.
 static inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-#define FAKECUDA_ROUNDED(name, op)                                    \
+#define FAKECUDA_ROUNDED(name, op)                                        \
   static inline float __f##name##_rn(float a, float b) { return a op b; } \
   static inline double __d##name##_rn(double a, double b) { return a op b; }
 FAKECUDA_ROUNDED(add, +)

@@ -59,13 +59,13 @@ static inline const Thread** current_place() { return &current; }
 static constexpr int warpSize = 32;
 
 // A kernel that takes one structure by value, in blocks of at most 256 threads.
-#define TN_ENTRY(name, Params)                                                                              \
-  static void name(const Params p);                                                                         \
-  static void fakecuda_run_##name(const void* p) { name(*static_cast<const Params*>(p)); }                  \
-  extern "C" __attribute__((visibility("default"), used)) const ::fakecuda::Entry fakecuda_entry_##name;    \
-  const ::fakecuda::Entry fakecuda_entry_##name = {                                                         \
-      ::fakecuda::version,     FAKECUDA_ARCH,       sizeof(Params), 256, &fakecuda_run_##name,              \
-      &::fakecuda::current_place, &::fakecuda::services};                                                   \
+#define TN_ENTRY(name, Params)                                                                           \
+  static void name(const Params p);                                                                      \
+  static void fakecuda_run_##name(const void* p) { name(*static_cast<const Params*>(p)); }               \
+  extern "C" __attribute__((visibility("default"), used)) const ::fakecuda::Entry fakecuda_entry_##name; \
+  const ::fakecuda::Entry fakecuda_entry_##name = {                                                      \
+      ::fakecuda::version,        FAKECUDA_ARCH,        sizeof(Params), 256, &fakecuda_run_##name,       \
+      &::fakecuda::current_place, &::fakecuda::services};                                                \
   static void name(const Params p)
 
 #ifndef FAKECUDA_BUILT_IN
@@ -124,7 +124,8 @@ static inline T __shfl_sync(unsigned mask, T value, int from, int width = 32) {
 }
 template <class T>
 static inline T __shfl_xor_sync(unsigned mask, T value, int with, int width = 32) {
-  const unsigned me = ::fakecuda::lane(), w = static_cast<unsigned>(width), other = me ^ static_cast<unsigned>(with);
+  const unsigned me = ::fakecuda::lane(), w = static_cast<unsigned>(width),
+                 other = me ^ static_cast<unsigned>(with);
   return ::fakecuda::exchange("__shfl_xor_sync", mask, value, other / w <= me / w ? other : me);
 }
 template <class T>
@@ -137,9 +138,15 @@ static inline T __shfl_up_sync(unsigned mask, T value, unsigned by, int width = 
   const unsigned me = ::fakecuda::lane(), w = static_cast<unsigned>(width);
   return ::fakecuda::exchange("__shfl_up_sync", mask, value, me % w >= by ? me - by : me);
 }
-static inline unsigned __ballot_sync(unsigned mask, int yes) { return ::fakecuda::vote("__ballot_sync", mask, yes); }
-static inline int __any_sync(unsigned mask, int yes) { return ::fakecuda::vote("__any_sync", mask, yes) != 0; }
-static inline int __all_sync(unsigned mask, int yes) { return ::fakecuda::vote("__all_sync", mask, yes) == mask; }
+static inline unsigned __ballot_sync(unsigned mask, int yes) {
+  return ::fakecuda::vote("__ballot_sync", mask, yes);
+}
+static inline int __any_sync(unsigned mask, int yes) {
+  return ::fakecuda::vote("__any_sync", mask, yes) != 0;
+}
+static inline int __all_sync(unsigned mask, int yes) {
+  return ::fakecuda::vote("__all_sync", mask, yes) == mask;
+}
 
 // Atomics.
 namespace fakecuda {

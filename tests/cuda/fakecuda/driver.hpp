@@ -46,6 +46,11 @@ CUresult configure(Driver& d, Lock& lock, const char* text, std::string& error);
 // Reads FAKECUDA once. Its fault is told on stderr, once, and is every later cuInit's failure.
 CUresult initialise();
 
+// Refuses the call with what has befallen the context.
+inline void require_healthy(const Health& health) {
+  require(health.fault == 0, static_cast<CUresult>(health.fault.load()));
+}
+
 // The context current on this thread; refuses the call when there is none, or when it has faulted or ended.
 Context& current_context(Driver& d);
 // The same, or null.

@@ -5,7 +5,10 @@
 // has made no call for a while: so work is as late as a device may be, and equal programs are run in equal orders.
 #include "engine.hpp"
 
+#include <cuda.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <utility>
 
 namespace fakecuda {
@@ -127,6 +130,11 @@ void Engine::work() {
 }
 
 void Engine::run(const TaskPtr& task, Lock& lock) {
+  if (task->work.there && !task->faulted() && !task->work.there()) {
+    std::fputs("fakecuda: a copy or fill reaches memory that was unmapped or freed before its turn\n",
+               stderr);
+    task->health->fail(CUDA_ERROR_ILLEGAL_ADDRESS);
+  }
   lock.unlock();
   if (slow_.count() > 0) std::this_thread::sleep_for(slow_);
   if (task->work.run && !task->faulted()) {

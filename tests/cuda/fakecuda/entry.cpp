@@ -20,8 +20,9 @@ struct Row {
   void* function;
 };
 
-#define TN_CUDA_SYMBOL(name, version) \
-  static_assert(std::is_same_v<PFN_##name##_v##version, decltype(&::name)>, #name " has another signature here");
+#define TN_CUDA_SYMBOL(name, version)                                       \
+  static_assert(std::is_same_v<PFN_##name##_v##version, decltype(&::name)>, \
+                #name " has another signature here");
 #include "plugins/cuda/engine/symbols.def"
 
 const Row rows[] = {

@@ -17,7 +17,7 @@ Event& askable(Driver& d, CUevent handle) {
     throw Refused{CUDA_ERROR_CAPTURED_EVENT};
   }
   check_unsafe(d);
-  require(event.context->health->fault == 0, static_cast<CUresult>(event.context->health->fault.load()));
+  require_healthy(*event.context->health);
   return event;
 }
 
@@ -92,7 +92,7 @@ CUresult cuEventSynchronize(CUevent handle) {
     const TaskPtr record = event.record;
     const auto health = event.context->health;
     d.engine.wait(lock, record);
-    require(health->fault == 0, static_cast<CUresult>(health->fault.load()));
+    require_healthy(*health);
   });
 }
 
@@ -106,6 +106,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent start_handle, CUevent e
       d.engine.look(*event->record);
       throw Refused{CUDA_ERROR_NOT_READY};
     }
-    *milliseconds = std::chrono::duration<float, std::milli>(end.record->finished - start.record->finished).count();
+    *milliseconds =
+        std::chrono::duration<float, std::milli>(end.record->finished - start.record->finished).count();
   });
 }

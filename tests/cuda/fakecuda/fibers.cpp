@@ -39,14 +39,16 @@ struct Fiber {
   Side side{};
   void* memory = nullptr;
   Fiber() {
-    memory = mmap(nullptr, stack_bytes + guard_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                  -1, 0);
+    memory = mmap(nullptr, stack_bytes + guard_bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     mprotect(memory, guard_bytes, PROT_NONE);
   }
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
   ~Fiber() { munmap(memory, stack_bytes + guard_bytes); }
-  void prepare(void (*begin)()) { side.prepare(static_cast<char*>(memory) + guard_bytes, stack_bytes, begin); }
+  void prepare(void (*begin)()) {
+    side.prepare(static_cast<char*>(memory) + guard_bytes, stack_bytes, begin);
+  }
 };
 
 class Block {
@@ -156,7 +158,8 @@ bool Block::release_meetings(size_t first) {
     }
     if (!all) continue;
     for (size_t j = 0; j < lanes; ++j)
-      for (size_t k = 0; k < lanes && (there >> j & 1) != 0; ++k) lanes_[first + j].out[k] = lanes_[first + k].in;
+      for (size_t k = 0; k < lanes && (there >> j & 1) != 0; ++k)
+        lanes_[first + j].out[k] = lanes_[first + k].in;
     released |= there;
   }
   for (size_t j = 0; j < lanes; ++j)
@@ -195,7 +198,8 @@ std::string Block::run(const Entry& entry, const void* parameters, const Thread&
   for (size_t i = 0; i < lanes_.size(); ++i) {
     lanes_[i].view = view;
     const auto index = static_cast<unsigned>(i), plane = view.block_size.x * view.block_size.y;
-    lanes_[i].view.thread_index = {index % view.block_size.x, index / view.block_size.x % view.block_size.y, index / plane};
+    lanes_[i].view.thread_index = {index % view.block_size.x, index / view.block_size.x % view.block_size.y,
+                                   index / plane};
   }
   start_all();
   while (ended_ < lanes_.size() && failure_.empty()) {
@@ -208,7 +212,9 @@ std::string Block::run(const Entry& entry, const void* parameters, const Thread&
 }
 
 void barrier() { block_here.wait(State::at_barrier); }
-void meet(const char* what, unsigned mask, uint64_t in, uint64_t* out) { block_here.meet(what, mask, in, out); }
+void meet(const char* what, unsigned mask, uint64_t in, uint64_t* out) {
+  block_here.meet(what, mask, in, out);
+}
 void trap(const char* why) { block_here.fail(why); }
 
 constexpr Services the_services{&barrier, &meet, &trap};
@@ -225,7 +231,9 @@ std::string run_grid(const Entry& entry, const void* parameters, Dim3 grid, Dim3
         view.block_index = {x, y, z};
         // Blocks differ in who goes on first after a barrier.
         std::string failure = block_here.run(entry, parameters, view, (x + y + z) % 2 == 1);
-        if (!failure.empty()) return "block (" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + "): " + failure;
+        if (!failure.empty())
+          return "block (" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) +
+                 "): " + failure;
       }
     }
   }

@@ -7,7 +7,8 @@
 
 namespace fakecuda {
 
-TaskPtr submit_graph(Driver& d, const Stream& stream, const std::vector<Node>& nodes, std::vector<TaskPtr> after) {
+TaskPtr submit_graph(Driver& d, const Stream& stream, const std::vector<Node>& nodes,
+                     std::vector<TaskPtr> after) {
   std::vector<TaskPtr> tasks;
   const auto submit = [&](Work work, const std::vector<TaskPtr>& earlier) {
     auto task = std::make_shared<Task>();

@@ -18,8 +18,10 @@ constexpr unsigned most_shared_bytes = 48 << 10;  // more needs an attribute tha
 void check_shape(const Function& function, Dim3 grid, Dim3 block) {
   const bool some = grid.x > 0 && grid.y > 0 && grid.z > 0 && block.x > 0 && block.y > 0 && block.z > 0;
   require(some, CUDA_ERROR_INVALID_VALUE);
-  require(grid.x <= 0x7FFFFFFFu && grid.y <= most_blocks_yz && grid.z <= most_blocks_yz, CUDA_ERROR_INVALID_VALUE);
-  require(block.x <= most_threads && block.y <= most_threads && block.z <= most_in_z, CUDA_ERROR_INVALID_VALUE);
+  require(grid.x <= 0x7FFFFFFFu && grid.y <= most_blocks_yz && grid.z <= most_blocks_yz,
+          CUDA_ERROR_INVALID_VALUE);
+  require(block.x <= most_threads && block.y <= most_threads && block.z <= most_in_z,
+          CUDA_ERROR_INVALID_VALUE);
   const uint64_t threads = uint64_t{block.x} * block.y * block.z;
   require(threads <= most_threads && threads <= function.entry->max_threads, CUDA_ERROR_INVALID_VALUE);
 }
@@ -34,20 +36,21 @@ struct Launch {
 
 void run(const Launch& launch, Health& health) {
   if (launch.faults) {
-    health.fault = CUDA_ERROR_ILLEGAL_ADDRESS;
+    health.fail(CUDA_ERROR_ILLEGAL_ADDRESS);
     return;
   }
-  const std::string failure = run_grid(*launch.function->entry, launch.parameters.data(), launch.grid, launch.block);
+  const std::string failure =
+      run_grid(*launch.function->entry, launch.parameters.data(), launch.grid, launch.block);
   if (failure.empty()) return;
   std::fprintf(stderr, "fakecuda: kernel %s: %s\n", launch.function->name.c_str(), failure.c_str());
-  health.fault = CUDA_ERROR_LAUNCH_FAILED;
+  health.fail(CUDA_ERROR_LAUNCH_FAILED);
 }
 
 }  // namespace
 
-CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream_handle,
-                        void** parameters, void** extra) {
+CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        CUstream stream_handle, void** parameters, void** extra) {
   return call_in_context([&](Driver& d, Lock&, Context& context) {
     const auto function = d.functions.get(handle);
     require(function->context == &context, CUDA_ERROR_INVALID_HANDLE);
@@ -64,6 +67,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
                                                   grid,
                                                   block,
                                                   number == d.settings.launch_error_at});
-    enqueue(d, stream, {.kind = Kind::kernel, .run = [launch, health = context.health] { run(*launch, *health); }});
+    enqueue(d, stream,
+            {.kind = Kind::kernel, .run = [launch, health = context.health] { run(*launch, *health); }});
   });
 }

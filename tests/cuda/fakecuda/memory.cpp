@@ -111,7 +111,8 @@ void Memory::map(uint64_t at, size_t bytes, CUmemGenericAllocationHandle handle)
   require(piece != pieces_.end() && bytes <= piece->second->bytes, CUDA_ERROR_INVALID_VALUE);
   require(range_around(at, bytes) != nullptr, CUDA_ERROR_INVALID_VALUE);
   const auto next = mappings_.lower_bound(at);
-  const bool taken = mapping_at(at) != mappings_.end() || (next != mappings_.end() && next->first < at + bytes);
+  const bool taken =
+      mapping_at(at) != mappings_.end() || (next != mappings_.end() && next->first < at + bytes);
   require(!taken, CUDA_ERROR_INVALID_VALUE);
   const int file = files_[static_cast<size_t>(piece->second->device)];
   void* view = mmap(at_address(at), bytes, nowhere, MAP_SHARED | MAP_FIXED, file,
@@ -124,7 +125,8 @@ std::vector<Memory::Mappings::iterator> Memory::whole_mappings(uint64_t at, size
   std::vector<Mappings::iterator> out;
   for (uint64_t next = at; next != at + bytes;) {
     const auto mapping = mappings_.find(next);
-    require(mapping != mappings_.end() && mapping->second.bytes <= at + bytes - next, CUDA_ERROR_INVALID_VALUE);
+    require(mapping != mappings_.end() && mapping->second.bytes <= at + bytes - next,
+            CUDA_ERROR_INVALID_VALUE);
     out.push_back(mapping);
     next += mapping->second.bytes;
   }
@@ -134,7 +136,8 @@ std::vector<Memory::Mappings::iterator> Memory::whole_mappings(uint64_t at, size
 
 void Memory::unmap(uint64_t at, size_t bytes) {
   for (const auto& mapping : whole_mappings(at, bytes)) mappings_.erase(mapping);
-  void* gone = mmap(at_address(at), bytes, nowhere, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  void* gone =
+      mmap(at_address(at), bytes, nowhere, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   require(gone != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
 }
 

@@ -127,7 +127,8 @@ CUresult cuMemSetAccess(CUdeviceptr at, size_t bytes, const CUmemAccessDesc* wan
 
 CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
   return call_in_context([&](Driver& d, Lock&, Context& context) {
-    constexpr unsigned known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+    constexpr unsigned known =
+        CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
     require((flags & ~known) == 0, CUDA_ERROR_INVALID_VALUE);
     answer(out);
     check_unsafe(d);

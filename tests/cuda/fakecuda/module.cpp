@@ -35,7 +35,8 @@ constexpr unsigned host_machine = EM_AARCH64;
 size_t image_bytes(const char* image) {
   Elf64_Ehdr header;
   std::memcpy(&header, image, sizeof header);
-  require(header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_shentsize == sizeof(Elf64_Shdr), CUDA_ERROR_INVALID_IMAGE);
+  require(header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_shentsize == sizeof(Elf64_Shdr),
+          CUDA_ERROR_INVALID_IMAGE);
   require(header.e_machine == host_machine, CUDA_ERROR_NO_BINARY_FOR_GPU);  // a GPU's own code has no twin
   size_t bytes = header.e_shoff + size_t{header.e_shnum} * sizeof(Elf64_Shdr);
   for (size_t i = 0; i < header.e_shnum; ++i) {

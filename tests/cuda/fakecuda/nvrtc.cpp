@@ -31,15 +31,29 @@ constexpr const char* own_flags[] = {FAKECUDA_COMPILER_FLAGS nullptr};
 constexpr int known_archs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
 
 // Options that change nothing in a compilation for the host.
-constexpr std::string_view plain[] = {
-    "--device-as-default-execution-space", "-default-device", "--generate-line-info", "-lineinfo",
-    "--extra-device-vectorization", "-extra-device-vectorization", "--restrict", "-restrict", "--disable-warnings", "-w",
-    "--no-source-include", "-no-source-include", "--minimal", "-minimal", "--device-debug", "-G", "--use_fast_math",
-    "-use_fast_math"};
-constexpr std::string_view with_truth[] = {"--fmad", "-fmad", "--ftz", "-ftz", "--prec-div", "-prec-div", "--prec-sqrt",
-                                           "-prec-sqrt"};
-constexpr std::string_view with_value[] = {"--maxrregcount", "-maxrregcount", "--split-compile", "-split-compile",
-                                           "--ptxas-options", "-Xptxas", "--diag-suppress", "-diag-suppress"};
+constexpr std::string_view plain[] = {"--device-as-default-execution-space",
+                                      "-default-device",
+                                      "--generate-line-info",
+                                      "-lineinfo",
+                                      "--extra-device-vectorization",
+                                      "-extra-device-vectorization",
+                                      "--restrict",
+                                      "-restrict",
+                                      "--disable-warnings",
+                                      "-w",
+                                      "--no-source-include",
+                                      "-no-source-include",
+                                      "--minimal",
+                                      "-minimal",
+                                      "--device-debug",
+                                      "-G",
+                                      "--use_fast_math",
+                                      "-use_fast_math"};
+constexpr std::string_view with_truth[] = {"--fmad",     "-fmad",     "--ftz",       "-ftz",
+                                           "--prec-div", "-prec-div", "--prec-sqrt", "-prec-sqrt"};
+constexpr std::string_view with_value[] = {"--maxrregcount",  "-maxrregcount",   "--split-compile",
+                                           "-split-compile",  "--ptxas-options", "-Xptxas",
+                                           "--diag-suppress", "-diag-suppress"};
 
 // What the options come to.
 struct Wish {
@@ -101,15 +115,31 @@ std::string take_options(Wish& wish, int count, const char* const* options) {
 }
 
 std::vector<std::string> command(const Wish& wish, const std::string& folder) {
-  std::vector<std::string> out{FAKECUDA_COMPILER, "-x", "c++", "-std=c++20", "-O1", "-w", "-pipe", "-fPIC", "-shared",
-                               "-nostdlib", "-nostdinc", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden",
-                               "-fno-asynchronous-unwind-tables", "-fno-math-errno", "-ffp-contract=off",
-                               "-fwrapv", "-fno-strict-aliasing"};
+  std::vector<std::string> out{FAKECUDA_COMPILER,
+                               "-x",
+                               "c++",
+                               "-std=c++20",
+                               "-O1",
+                               "-w",
+                               "-pipe",
+                               "-fPIC",
+                               "-shared",
+                               "-nostdlib",
+                               "-nostdinc",
+                               "-fno-exceptions",
+                               "-fno-rtti",
+                               "-fvisibility=hidden",
+                               "-fno-asynchronous-unwind-tables",
+                               "-fno-math-errno",
+                               "-ffp-contract=off",
+                               "-fwrapv",
+                               "-fno-strict-aliasing"};
   for (const char* flag : own_flags)
     if (flag != nullptr) out.emplace_back(flag);
   out.insert(out.end(), wish.flags.begin(), wish.flags.end());
   out.push_back("-DFAKECUDA_ARCH=" + std::to_string(wish.arch));
-  out.insert(out.end(), {"-include", FAKECUDA_SHIM, folder + "/source.cu", "-o", folder + "/image", "-x", "none", "-lm"});
+  out.insert(out.end(), {"-include", FAKECUDA_SHIM, folder + "/source.cu", "-o", folder + "/image", "-x",
+                         "none", "-lm"});
   return out;
 }
 

@@ -32,7 +32,7 @@ struct Stream {
 struct Event {
   Context* context = nullptr;
   bool timed = false;
-  TaskPtr record{};  // the most recent; none: the event counts as complete
+  TaskPtr record{};                    // the most recent; none: the event counts as complete
   std::shared_ptr<Capture> capture{};  // where it was last recorded, when that was in a capture
   std::set<size_t> nodes{};
 };

@@ -104,7 +104,7 @@ CUresult cuStreamSynchronize(CUstream handle) {
     const auto health = context.health;
     const auto tasks = stream.legacy ? before_next(d, stream) : std::vector<TaskPtr>{stream.last};
     for (const TaskPtr& task : tasks) d.engine.wait(lock, task);
-    require(health->fault == 0, static_cast<CUresult>(health->fault.load()));
+    require_healthy(*health);
   });
 }
 
@@ -156,6 +156,7 @@ CUresult cuStreamWaitValue64(CUstream handle, CUdeviceptr address, cuuint64_t va
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
   return call_in_context([&](Driver& d, Lock&, Context& context) {
     require(function != nullptr, CUDA_ERROR_INVALID_VALUE);
-    enqueue(d, stream_of(d, context, handle), {.kind = Kind::host, .run = [function, data] { function(data); }});
+    enqueue(d, stream_of(d, context, handle),
+            {.kind = Kind::host, .run = [function, data] { function(data); }});
   });
 }

@@ -22,11 +22,17 @@ struct Work {
   Kind kind = Kind::join;
   std::function<void()> run{};    // empty: it only marks a place
   std::function<bool()> holds{};  // the condition for it to begin, beyond its place; empty: none
+  std::function<bool()>
+      there{};  // whether the memory it touches still is; asked under the driver's mutex; empty: yes
 };
 
 // Shared by a context's tasks: a context that has faulted does no more work.
 struct Health {
-  std::atomic<int> fault{0};  // a CUresult
+  std::atomic<int> fault{0};  // a CUresult; the first one stays
+  void fail(int code) {
+    int none = 0;
+    fault.compare_exchange_strong(none, code);
+  }
 };
 
 struct Task : std::enable_shared_from_this<Task> {

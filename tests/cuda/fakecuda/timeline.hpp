@@ -21,6 +21,7 @@ TaskPtr enqueue(Driver& d, Stream& stream, Work work, const std::vector<TaskPtr>
 std::vector<TaskPtr> before_next(const Driver& d, const Stream& stream);
 
 // The tasks of a graph's nodes, after `after`; the returned one is done when all are. The last of them is in no stream.
-TaskPtr submit_graph(Driver& d, const Stream& stream, const std::vector<Node>& nodes, std::vector<TaskPtr> after);
+TaskPtr submit_graph(Driver& d, const Stream& stream, const std::vector<Node>& nodes,
+                     std::vector<TaskPtr> after);
 
 }  // namespace fakecuda
