@@ -6,7 +6,7 @@ import ctypes
 import os
 
 PLACES = ["libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.12"]
-OPTIONS = ["--std=c++17", "--fmad=false", "--default-device", "--ptxas-options=-v"]
+OPTIONS = ["--std=c++17", "--fmad=false", "--ptxas-options=-v"]
 
 
 class Compiled:
@@ -56,4 +56,4 @@ class Nvrtc:
         return self._build(source, name, [f"--gpu-architecture=sm_{chip}", *OPTIONS, *more])
 
     def ptx(self, source, name, chip):
-        return self._build(source, name, [f"--gpu-architecture=compute_{chip}", *OPTIONS[:3]]).ptx
+        return self._build(source, name, [f"--gpu-architecture=compute_{chip}", *OPTIONS[:2]]).ptx
