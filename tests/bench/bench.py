@@ -10,6 +10,7 @@ The program prints one JSON object a line on standard output:
    "ours": [one figure per run], "theirs": [the same number of figures, interleaved with ours] or null,
    "why_no_peer": "libmimalloc.so.2 is not installed", "limit": the run's own measured ceiling or null,
    "judge": "fastest" or "median"}
+A row that could not be measured at all is {"name": ..., "left_out": "no CUDA device"}.
 Units of time (ns, us, ms, s), counts and bytes are better when lower, rates ("GB/s") when higher.
 See README.md in this folder for how the figures are made from these rows.
 """
@@ -149,17 +150,29 @@ def report_row(row, targets):
     }
 
 
-def unmeasured(target):
-    """The row that stands for a target nobody measured."""
-    return {"name": target["row"], "peer": f"{target.get('peer', 'none')} (missing: no such row was measured)",
-            "ours": None, "theirs": None, "unit": target.get("unit"), "ratio": None, "spread": None,
-            "limit_fraction": None, "target": describe_target(target), "met": None}
+def unmeasured(name, peer, why, targets):
+    """The row that stands for what nobody measured."""
+    unit = next((target["unit"] for target in targets if "unit" in target), None)
+    return {"name": name, "peer": f"{peer or 'none'} (missing: {why})", "ours": None, "theirs": None, "unit": unit,
+            "ratio": None, "spread": None, "limit_fraction": None,
+            "target": "; ".join(describe_target(target) for target in targets) or None, "met": None}
+
+
+def left_out(row, targets):
+    mine = [target for target in targets if fnmatch.fnmatchcase(row["name"], target["row"])]
+    return unmeasured(row["name"], None, row["left_out"], mine)
 
 
 def report(suite, raw_rows, targets, machine):
-    rows = [report_row(row, targets) for row in raw_rows]
-    gaps = [target for target in targets if not any(applies(target, row) for row in raw_rows)]
-    return {"suite": suite, "machine": machine, "rows": rows + [unmeasured(target) for target in gaps]}
+    measured = [row for row in raw_rows if "left_out" not in row]
+    gone = [row for row in raw_rows if "left_out" in row]
+    rows = [report_row(row, targets) for row in measured] + [left_out(row, targets) for row in gone]
+    for target in targets:
+        if any(applies(target, row) for row in measured) or \
+                any(fnmatch.fnmatchcase(row["name"], target["row"]) for row in gone):
+            continue
+        rows.append(unmeasured(target["row"], target.get("peer"), "no such row was measured", [target]))
+    return {"suite": suite, "machine": machine, "rows": rows}
 
 
 def load_targets(path, suite):

@@ -90,6 +90,15 @@ class Verdicts(unittest.TestCase):
         self.assertIsNone(rows[1]["met"])
         self.assertIn("missing", rows[1]["peer"])
 
+    def test_a_row_left_out_shows_as_a_gap_with_its_reason(self):
+        targets = [{"row": "add3", "kind": "max", "value": 1, "unit": "us", "source": "x"}]
+        result = bench.report("cuda", [{"name": "add3", "left_out": "no device"}], targets, "m")
+        self.assertEqual(len(result["rows"]), 1)
+        row = result["rows"][0]
+        self.assertIsNone(row["met"])
+        self.assertIn("no device", row["peer"])
+        self.assertEqual(row["target"], "<= 1 us")
+
     def test_units_must_agree(self):
         with self.assertRaisesRegex(bench.BenchError, "its target in us"):
             self.met(row(), target(unit="us"))

@@ -9,7 +9,7 @@ import sys
 import house
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-SOURCES = {".c", ".cpp", ".h", ".hpp", ".def", ".inc", ".cu", ".py", ".sh", ".cmake", ".toml", ".map", ".supp", ".yml"}
+SOURCES = {".c", ".cpp", ".h", ".hpp", ".def", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".map", ".supp", ".yml"}
 NAMES = {"CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig", ".gitignore"}
 WARN, FAIL = 400, 600
 NO_LIMIT = {".def", ".md", ".abi"}

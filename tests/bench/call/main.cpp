@@ -5,19 +5,12 @@
 #include "rows.hpp"
 
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
 std::atomic<uint64_t> allocation_count{0};
-
-void print_list(const char* key, const std::vector<double>& values) {
-  std::printf(", \"%s\": [", key);
-  for (size_t i = 0; i < values.size(); ++i) std::printf("%s%.4g", i == 0 ? "" : ", ", values[i]);
-  std::printf("]");
-}
 
 }  // namespace
 
@@ -32,29 +25,6 @@ void print_list(const char* key, const std::vector<double>& values) {
 namespace bench {
 
 uint64_t allocations() { return allocation_count.load(std::memory_order_relaxed); }
-
-void print(const Row& row) {
-  std::printf("{\"name\": \"%s\", \"unit\": \"%s\", \"judge\": \"fastest\", \"limit\": null",
-              row.name.c_str(), row.unit.c_str());
-  if (row.peer.empty())
-    std::printf(", \"peer\": null");
-  else
-    std::printf(", \"peer\": \"%s\"", row.peer.c_str());
-  print_list("ours", row.ours);
-  if (row.theirs.empty())
-    std::printf(", \"theirs\": null");
-  else
-    print_list("theirs", row.theirs);
-  if (row.why_no_peer.empty())
-    std::printf(", \"why_no_peer\": null}\n");
-  else
-    std::printf(", \"why_no_peer\": \"%s\"}\n", row.why_no_peer.c_str());
-  std::fflush(stdout);
-}
-
-void left_out(const std::string& name, const std::string& why) {
-  std::fprintf(stderr, "row '%s' is left out: %s\n", name.c_str(), why.c_str());
-}
 
 }  // namespace bench
 

@@ -1,65 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// rows.hpp: how this suite measures, and the one form in which it tells.
-//
-// Invariant: run i of ours stands beside run i of the peer's, taken in turn, so a machine that slows down slows both.
+// rows.hpp: the rows of this suite, and the allocations counted for them.
 #pragma once
+
+#include "../row.hpp"
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 namespace bench {
 
-inline constexpr int runs = 25;
-
-inline double now_ns() {
-  const auto time = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double, std::nano>(time).count();
-}
-
-// The time of one `body()`, over `count` of them.
-template <class Body>
-double time_of(uint64_t count, Body&& body) {
-  const double start = now_ns();
-  for (uint64_t i = 0; i < count; ++i) body();
-  return (now_ns() - start) / static_cast<double>(count);
-}
-
-struct Row {
-  std::string name, peer{}, unit = "ns";
-  std::vector<double> ours{}, theirs{};
-  std::string why_no_peer{};
-};
-
-// Measures both in turn, after one run of each to warm up.
-template <class Ours, class Theirs>
-Row against(std::string name, std::string peer, uint64_t count, Ours&& ours, Theirs&& theirs) {
-  Row row{.name = std::move(name), .peer = std::move(peer)};
-  time_of(count, ours);
-  time_of(count, theirs);
-  for (int run = 0; run < runs; ++run) {
-    row.ours.push_back(time_of(count, ours));
-    row.theirs.push_back(time_of(count, theirs));
-  }
-  return row;
-}
-
-template <class Ours>
-Row alone(std::string name, uint64_t count, Ours&& ours) {
-  Row row{.name = std::move(name)};
-  time_of(count, ours);
-  for (int run = 0; run < runs; ++run) row.ours.push_back(time_of(count, ours));
-  return row;
-}
-
-// Prints the row as one line of JSON. [one thread]
-void print(const Row& row);
-// Says on standard error that a row is left out, and why.
-void left_out(const std::string& name, const std::string& why);
 // Allocations by operator new since the start, of all threads.
 uint64_t allocations();
 

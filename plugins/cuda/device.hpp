@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// device.hpp: an opened GPU: memory, streams, and fragments turned into kernels.
+//
+// Invariant: all handles of one GPU share one context, so their streams and memories go together.
+#pragma once
+
+#include "kernel.hpp"
+
+namespace tenon::cuda {
+
+class Device {
+ public:
+  Device(std::shared_ptr<Gpu> gpu, const Compiler& compiler) : gpu_(std::move(gpu)), compiler_(compiler) {}
+
+  void limits(tn_device_limits& out) const;
+  Status memory_info(tn_memory_info& out);
+  Result<std::unique_ptr<Memory>> allocate(uint32_t kind, uint64_t bytes, uint64_t alignment);
+  Result<std::unique_ptr<Stream>> create_stream(const tn_stream_options& options);
+  Result<bool> peer(Device& other);
+  Status supports(const tn_fragment& fragment, tn_support& out);
+  Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
+  Result<std::unique_ptr<Kernel>> load(const tn_fragment& fragment, std::span<const std::byte> saved);
+
+  // tn.import/1
+  Result<std::unique_ptr<Stream>> import_stream(CUstream native);
+  Result<std::unique_ptr<Memory>> import_memory(uint64_t address, uint64_t bytes);
+
+ private:
+  Context& context() const noexcept { return *gpu_->context(); }
+  Target target() const noexcept;
+  double cost_ns(const author::FragmentView& fragment) const;
+  double bytes_per_second() const;
+  Result<Program> write(const author::FragmentView& fragment) const;
+
+  std::shared_ptr<Gpu> gpu_;
+  const Compiler& compiler_;
+};
+
+}  // namespace tenon::cuda

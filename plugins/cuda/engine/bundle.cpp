@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// bundle.cpp: the form of a bundle: a head of fixed size, the source, the image.
+#include "bundle.hpp"
+
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+namespace tenon::cuda {
+
+using author::text;
+
+namespace {
+
+struct Head {
+  char magic[8];
+  uint32_t sm, compiler;
+  uint64_t source_bytes, image_bytes, image_sum;
+};
+constexpr char magic[8] = {'T', 'N', 'C', 'U', 'D', 'A', '0', '1'};
+
+// FNV-1a; told apart by its start.
+uint64_t sum(std::string_view bytes, uint64_t from = 0xcbf29ce484222325u) {
+  for (const char c : bytes) from = (from ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return from;
+}
+
+Head head_of(const Bundle& b) {
+  Head out{.magic = {},
+           .sm = b.sm,
+           .compiler = b.compiler,
+           .source_bytes = b.source.size(),
+           .image_bytes = b.image.size(),
+           .image_sum = sum(b.image)};
+  std::memcpy(out.magic, magic, sizeof magic);
+  return out;
+}
+
+}  // namespace
+
+std::string Bundle::key() const {
+  const std::string head = text(sm, ".", compiler, ".");
+  char out[33];
+  std::snprintf(out, sizeof out, "%016llx%016llx", static_cast<unsigned long long>(sum(source, sum(head))),
+                static_cast<unsigned long long>(sum(head, sum(source, 0x9e3779b97f4a7c15u))));
+  return out;
+}
+
+uint64_t Bundle::bytes() const noexcept { return sizeof(Head) + source.size() + image.size(); }
+
+uint64_t Bundle::write(std::span<std::byte> out) const {
+  const Head head = head_of(*this);
+  size_t at = 0;
+  const auto put = [&](const void* from, size_t size) {
+    if (at < out.size()) std::memcpy(out.data() + at, from, std::min(size, out.size() - at));
+    at += size;
+  };
+  put(&head, sizeof head);
+  put(source.data(), source.size());
+  put(image.data(), image.size());
+  return at;
+}
+
+Status Bundle::read(std::span<const std::byte> saved) {
+  const auto mismatch = [&](const std::string& why) {
+    return Status(TN_MISMATCH, text("these ", saved.size(), " bytes ", why, ": compile the fragment anew"));
+  };
+  Head head{};
+  if (saved.size() < sizeof head) return mismatch("are no kernel that this plugin saved");
+  std::memcpy(&head, saved.data(), sizeof head);
+  if (std::memcmp(head.magic, magic, sizeof magic) != 0)
+    return mismatch("were not saved by this version of plugin 'cuda'");
+  if (head.sm != sm) return mismatch(text("were compiled for sm_", head.sm, ", and this device is sm_", sm));
+  if (head.compiler != compiler)
+    return mismatch(text("were compiled by NVRTC ", head.compiler, ", and this one is ", compiler));
+  const uint64_t rest = saved.size() - sizeof head;
+  if (head.source_bytes > rest || head.image_bytes != rest - head.source_bytes)
+    return mismatch("are cut off");
+  const auto* const text_begin = reinterpret_cast<const char*>(saved.data()) + sizeof head;
+  if (std::string_view(text_begin, head.source_bytes) != source)
+    return mismatch("were saved for another fragment");
+  const std::string_view kept(text_begin + head.source_bytes, head.image_bytes);
+  if (sum(kept) != head.image_sum) return mismatch("are damaged");
+  image.assign(kept);
+  return {};
+}
+
+}  // namespace tenon::cuda

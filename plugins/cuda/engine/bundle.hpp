@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// bundle.hpp: compiled code together with the source it came from, as it is saved and cached.
+//
+// Invariant: a bundle is used only for the very source, chip and compiler it was made for. The whole source is compared,
+// so no two fragments are ever taken for each other, and a damaged image is found by its checksum.
+#pragma once
+
+#include <tenon/result.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+namespace tenon::cuda {
+
+struct Bundle {
+  uint32_t sm = 0;
+  uint32_t compiler = 0;  // NVRTC's version: 1300
+  std::string source{};
+  std::string image{};
+
+  // A name for it among others, made of everything but the image.
+  std::string key() const;
+  uint64_t bytes() const noexcept;
+  // Writes what fits, and gives the full size. [any-thread; does not block; cannot fail]
+  uint64_t write(std::span<std::byte> out) const;
+  // Fills `image` from what was written; TN_MISMATCH says what does not agree. [any-thread; does not block; may fail]
+  Status read(std::span<const std::byte> saved);
+};
+
+}  // namespace tenon::cuda

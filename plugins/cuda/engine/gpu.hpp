@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// gpu.hpp: what the handles of one GPU share beyond its context: small memory, staging, promise words, loaded code.
+//
+// Invariant: code is unloaded only when no stream of this device may still run it, and finding that out never blocks.
+#pragma once
+
+#include "promises.hpp"
+#include "staging.hpp"
+
+#include <set>
+
+namespace tenon::cuda {
+
+class Gpu;
+
+// A piece of device code. It outlives its kernel for as long as a launch may be on its way.
+class Module {
+ public:
+  // [any-thread; may block; may fail]
+  static Result<std::shared_ptr<Module>> load(std::shared_ptr<Gpu> gpu, const void* image);
+  Module(std::shared_ptr<Gpu> gpu, CUmodule native) : gpu_(std::move(gpu)), native_(native) {}
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  ~Module();
+
+  // TN_NOT_FOUND. [any-thread; may block; may fail]
+  Result<CUfunction> function(const char* name) const;
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+  CUmodule native_;
+};
+
+class Gpu {
+ public:
+  explicit Gpu(std::shared_ptr<Context> context)
+      : context_(std::move(context)),
+        slabs_(std::make_shared<Slabs>(context_)),
+        words_(context_),
+        staging_(context_) {}
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+  ~Gpu();
+
+  const std::shared_ptr<Context>& context() const noexcept { return context_; }
+  const std::shared_ptr<Slabs>& slabs() const noexcept { return slabs_; }
+  Words& words() noexcept { return words_; }
+  Staging& staging() noexcept { return staging_; }
+
+  // The kernels that come with the plugin: fill, copy_box. Loaded by the first who asks; the context is current.
+  // [any-thread; may block; may fail]
+  Result<CUfunction> fill();
+  Result<CUfunction> copy_box();
+
+  // The streams that may be running code of this device.
+  void enter(CUstream stream);
+  void leave(CUstream stream);
+  // A stream that was left with work on its way: nothing is unloaded from here on before the device is closed.
+  void leave_busy(CUstream stream);
+
+ private:
+  friend class Module;
+  Status load_own();
+  void retire(CUmodule module) noexcept;
+  bool all_idle() const;
+
+  static constexpr size_t patience = 16;  // modules kept before it is worth looking
+
+  std::shared_ptr<Context> context_;
+  std::shared_ptr<Slabs> slabs_;
+  Words words_;
+  Staging staging_;
+  std::mutex mutex_;  // of what follows
+  std::set<CUstream> streams_{};
+  std::vector<CUmodule> retired_{};
+  bool strays_ = false;
+  CUmodule own_ = nullptr;
+  CUfunction fill_ = nullptr, copy_box_ = nullptr;
+};
+
+}  // namespace tenon::cuda

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// memory.hpp: a memory as the host holds it, and where a span lies on the device.
+//
+// Invariant: pinned host memory has one address, good on the host and on every device.
+#pragma once
+
+#include "gpu.hpp"
+
+#include <tenon/author/handle.hpp>
+
+namespace tenon::cuda {
+
+class Memory {
+ public:
+  // `storage` is empty for a memory of no bytes, and for one that is borrowed at `address`.
+  Memory(std::shared_ptr<Gpu> gpu, std::unique_ptr<Storage> storage, CUdeviceptr address, uint64_t bytes)
+      : gpu_(std::move(gpu)), storage_(std::move(storage)), address_(address), bytes_(bytes) {}
+
+  uint64_t bytes() const noexcept { return bytes_; }
+  Result<uint64_t> address() noexcept { return static_cast<uint64_t>(address_); }
+  CUdeviceptr place() const noexcept { return address_; }
+  const Context& context() const noexcept { return *gpu_->context(); }
+
+ private:
+  std::shared_ptr<Gpu> gpu_;
+  std::unique_ptr<Storage> storage_;
+  CUdeviceptr address_;
+  uint64_t bytes_;
+};
+
+// Where a span begins; 0 for an empty one without a memory. [any-thread; does not block; cannot fail]
+inline CUdeviceptr place(const tn_span& span) noexcept {
+  if (span.space != TN_SPACE_MEMORY) return span.offset;
+  return span.memory == nullptr ? 0 : author::object<Memory>(span.memory).place() + span.offset;
+}
+
+}  // namespace tenon::cuda

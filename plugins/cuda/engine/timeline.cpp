@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// timeline.cpp: recording, harvesting, and waiting without asking too often.
+#include "timeline.hpp"
+
+#include <tenon/stream.h>
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+#include <thread>
+
+namespace tenon::cuda {
+
+using author::text;
+using Time = std::chrono::steady_clock;
+
+namespace {
+
+// How long a host thread asks again and again before it lies down; about what lying down and waking cost.
+constexpr std::chrono::microseconds eager{30};
+// Reached marks are looked for by `record` itself only when this many have gathered.
+constexpr size_t crowd = 64;
+
+}  // namespace
+
+Result<uint64_t> Timeline::record(CUstream stream, bool timed) {
+  Mark mark { .value = newest() + 1, .event = TN_TRY(context_.events().take(timed)) };
+  if (timed) mark.origin = TN_TRY(context_.clock().origin(context_));
+  TN_CUDA_IN(context_, cuEventRecord, mark.event.native(), stream);
+  const std::lock_guard lock(mutex_);
+  const uint64_t value = mark.value;
+  marks_.push_back(std::move(mark));
+  newest_.store(value, std::memory_order_relaxed);
+  if (marks_.size() % crowd == 0) TN_TRY(harvest());
+  return value;
+}
+
+EventRef Timeline::event_for(uint64_t value) const {
+  if (passed(value)) return {};
+  const std::lock_guard lock(mutex_);
+  const auto at_least = [](const Mark& mark, uint64_t wanted) { return mark.value < wanted; };
+  const auto found = std::lower_bound(marks_.begin(), marks_.end(), value, at_least);
+  if (found != marks_.end()) return found->event;
+  return marks_.empty() ? EventRef() : marks_.back().event;  // it stands for what was recorded before it
+}
+
+Status Timeline::harvest() {
+  const Relaxed relaxed(context_.driver());
+  while (!marks_.empty()) {
+    const CUresult result = context_.driver().cuEventQuery(marks_.front().event.native());
+    if (result == CUDA_ERROR_NOT_READY) return {};
+    if (result != CUDA_SUCCESS) return context_.failed(result, "cuEventQuery");
+    TN_TRY(reach(marks_.front()));
+    marks_.pop_front();
+  }
+  completed_.store(newest(), std::memory_order_release);
+  return {};
+}
+
+Status Timeline::reach(const Mark& mark) {
+  if (mark.origin != nullptr) {
+    stamps_.push_back({ mark.value, TN_TRY(Clock::time(context_, *mark.origin, mark.event)) });
+    if (stamps_.size() > stamps_kept) stamps_.pop_front();
+  }
+  completed_.store(mark.value, std::memory_order_release);
+  return {};
+}
+
+Result<uint64_t> Timeline::completed() {
+  if (passed(newest())) return completed_.load(std::memory_order_acquire);
+  const std::lock_guard lock(mutex_);
+  TN_TRY(harvest());
+  return completed_.load(std::memory_order_acquire);
+}
+
+Status Timeline::timed_out(uint64_t value, uint64_t timeout_ns) const {
+  return Status(TN_TIMEOUT, text("value ", value, " was not reached in ", timeout_ns,
+                                 " ns; the stream is at ", completed_.load(std::memory_order_acquire)));
+}
+
+Status Timeline::sync(uint64_t value, uint64_t timeout_ns) {
+  if (passed(value)) return {};
+  const auto begin = Time::now();
+  const bool for_ever = timeout_ns == TN_TIMEOUT_NEVER;
+  for (auto pause = std::chrono::microseconds(5);;
+       pause = std::min(2 * pause, std::chrono::microseconds(200))) {
+    TN_TRY(completed());
+    const EventRef event = event_for(value);
+    if (!event) return {};
+    const auto spent = Time::now() - begin;
+    if (!for_ever && static_cast<uint64_t>(std::chrono::nanoseconds(spent).count()) >= timeout_ns)
+      return timed_out(value, timeout_ns);
+    if (spent < eager) continue;
+    const Relaxed relaxed(context_.driver());
+    if (for_ever) {
+      TN_CUDA_IN(context_, cuEventSynchronize, event.native());
+    } else {
+      const auto left = std::chrono::nanoseconds(timeout_ns) - spent;
+      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, left));
+    }
+  }
+}
+
+Result<uint64_t> Timeline::timestamp(uint64_t value) {
+  const uint64_t reached = TN_TRY(completed());
+  const std::lock_guard lock(mutex_);
+  const auto at_least = [](const Stamp& stamp, uint64_t wanted) { return stamp.value < wanted; };
+  const auto found = std::lower_bound(stamps_.begin(), stamps_.end(), value, at_least);
+  if (found != stamps_.end() && found->value == value) return found->ns;
+  if (reached < value) {
+    return Status(TN_INVALID, text("value ", value, " is not reached yet (the stream is at ", reached,
+                                   "): sync it before asking for its time"));
+  }
+  return Status(TN_INVALID,
+                text("value ", value, " has no time: record it with TN_RECORD_TIMED, and ask before ",
+                     stamps_kept, " newer ones"));
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin.cpp: the entry, the devices that the driver finds, and the extensions tn.capture/1 and tn.import/1.
+//
+// Options of the host: `cache`, `keep`, `nvrtc` (engine/compiler.hpp).
+// Invariant: nothing of NVIDIA's is opened before a device is asked for, so the plugin loads on every machine and says
+// there what is missing.
+#include "device.hpp"
+
+#include <tenon/ext/capture.h>
+#include <tenon/ext/import.h>
+#include <tenon/author/plugin.hpp>
+
+namespace tenon::cuda {
+
+namespace {
+const void* table_of(std::string_view id);
+}
+
+class Plugin {
+ public:
+  static constexpr author::Identity identity{
+      .name = "cuda",
+      .vendor = "Tenon",
+      .version = TENON_PLUGIN_VERSION,
+      .features = TN_FEATURE_ADDRESSABLE | TN_FEATURE_CROSS_DEVICE_WAIT};
+  using Device = cuda::Device;
+  using Memory = cuda::Memory;
+  using Stream = cuda::Stream;
+  using Kernel = cuda::Kernel;
+
+  explicit Plugin(author::Host host) : compiler_(host) {}
+
+  Result<uint32_t> device_count() {
+    const Driver& driver = *TN_TRY(Driver::open());
+    int count = 0;
+    TN_CUDA(driver, cuDeviceGetCount, &count);
+    return static_cast<uint32_t>(count);
+  }
+
+  Status describe(uint32_t ordinal, tn_device_info& out);
+  Result<std::unique_ptr<cuda::Device>> open(uint32_t ordinal, const tn_device_options& options);
+  const void* extension(std::string_view id) { return table_of(id); }
+  Status quiesce();
+
+ private:
+  Result<std::shared_ptr<Gpu>> gpu(uint32_t ordinal);
+
+  const Compiler compiler_;
+  std::mutex mutex_;  // of gpus_
+  std::map<uint32_t, std::weak_ptr<Gpu>> gpus_{};
+};
+
+Status Plugin::describe(uint32_t ordinal, tn_device_info& out) {
+  const Driver& driver = *TN_TRY(Driver::open());
+  CUdevice device = 0;
+  size_t bytes = 0;
+  int units = 0;
+  TN_CUDA(driver, cuDeviceGet, &device, static_cast<int>(ordinal));
+  TN_CUDA(driver, cuDeviceGetName, out.name, static_cast<int>(sizeof out.name), device);
+  TN_CUDA(driver, cuDeviceGetPCIBusId, out.id, static_cast<int>(sizeof out.id), device);
+  TN_CUDA(driver, cuDeviceTotalMem, &bytes, device);
+  TN_CUDA(driver, cuDeviceGetAttribute, &units, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
+  driver.cuDeviceGetAttribute(&out.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device);
+  const auto nvrtc = compiler_.nvrtc(driver.version);
+  const std::string kernels = nvrtc.ok() ? author::text("NVRTC ", version_text((*nvrtc)->version() * 10))
+                                         : std::string("no kernels: NVRTC is missing");
+  author::set_text(out.driver, author::text("CUDA ", version_text(driver.version), ", ", kernels));
+  out.kind = TN_DEVICE_GPU;
+  out.memory_bytes = bytes;
+  out.dlpack_type = 2;  // kDLCUDA
+  out.compute_units = static_cast<uint32_t>(units);
+  return {};
+}
+
+// One per device, for as long as somebody has it open.
+Result<std::shared_ptr<Gpu>> Plugin::gpu(uint32_t ordinal) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Gpu> found = gpus_[ordinal].lock();
+  if (found == nullptr) {
+    const Driver& driver = *TN_TRY(Driver::open());
+    found = std::make_shared<Gpu>(TN_TRY(Context::open(driver, ordinal)));
+    gpus_[ordinal] = found;
+  }
+  TN_TRY(found->context()->alive());
+  return found;
+}
+
+Result<std::unique_ptr<cuda::Device>> Plugin::open(uint32_t ordinal, const tn_device_options& /*options*/) {
+  return std::make_unique<cuda::Device>(TN_TRY(gpu(ordinal)), compiler_);
+}
+
+// This plugin runs no threads of its own; what is on its way is waited for.
+Status Plugin::quiesce() {
+  std::vector<std::shared_ptr<Gpu>> open;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& entry : gpus_)
+      if (auto found = entry.second.lock()) open.push_back(std::move(found));
+  }
+  for (const auto& found : open) {
+    const Context& context = *found->context();
+    const Bound bound(context.driver(), context.handle());
+    TN_CUDA_IN(context, cuCtxSynchronize);
+  }
+  return {};
+}
+
+namespace {
+
+using author::DeviceTable;
+using author::StreamTable;
+
+Stream& stream_of(tn_stream* stream) { return author::object<Stream>(stream); }
+Captured& captured_of(tn_capture* capture) { return *reinterpret_cast<Captured*>(capture); }
+
+int32_t begin(tn_stream* stream, tn_error* error) noexcept {
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (stream == nullptr) return author::is_null("stream");
+    return stream_of(stream).begin_capture();
+  });
+}
+
+int32_t end(tn_stream* stream, tn_capture** capture, tn_error* error) noexcept {
+  if (capture != nullptr) *capture = nullptr;
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (stream == nullptr || capture == nullptr) return author::is_null("stream or capture");
+    auto made = TN_TRY(stream_of(stream).end_capture());
+    *capture = reinterpret_cast<tn_capture*>(made.release());
+    return {};
+  });
+}
+
+int32_t replay(tn_capture* capture, tn_stream* stream, tn_error* error) noexcept {
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (stream == nullptr || capture == nullptr) return author::is_null("stream or capture");
+    return stream_of(stream).replay(captured_of(capture));
+  });
+}
+
+int32_t destroy(tn_capture* capture, tn_error* error) noexcept {
+  return author::farewell<Plugin>(error, [&]() -> Status {
+    if (capture == nullptr) return author::is_null("capture");
+    delete &captured_of(capture);
+    return {};
+  });
+}
+
+constexpr tn_capture_api capture_api{.header = {sizeof(tn_capture_api), TN_ABI_MAJOR, TN_ABI_MINOR},
+                                     .begin = &begin,
+                                     .end = &end,
+                                     .replay = &replay,
+                                     .destroy = &destroy};
+
+int32_t import_stream(tn_device* device, uint64_t native, tn_stream** stream, tn_error* error) noexcept {
+  if (stream != nullptr) *stream = nullptr;
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (device == nullptr || stream == nullptr) return author::is_null("device or stream");
+    auto& parent = author::Handles<Plugin>::of(device);
+    auto made =
+        TN_TRY(parent.object->import_stream(reinterpret_cast<CUstream>(static_cast<uintptr_t>(native))));
+    *stream = TN_TRY(StreamTable<Plugin>::wrap_stream(parent, std::move(made)));
+    return {};
+  });
+}
+
+int32_t import_memory(tn_device* device, uint64_t address, uint64_t bytes, tn_memory** memory,
+                      tn_error* error) noexcept {
+  if (memory != nullptr) *memory = nullptr;
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (device == nullptr || memory == nullptr) return author::is_null("device or memory");
+    auto& parent = author::Handles<Plugin>::of(device);
+    *memory = TN_TRY(
+        DeviceTable<Plugin>::wrap_memory(parent, TN_TRY(parent.object->import_memory(address, bytes))));
+    return {};
+  });
+}
+
+int32_t native(tn_stream* stream, uint64_t* out, tn_error* error) noexcept {
+  if (out != nullptr) *out = 0;
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (stream == nullptr || out == nullptr) return author::is_null("stream or native");
+    *out = reinterpret_cast<uintptr_t>(stream_of(stream).native());
+    return {};
+  });
+}
+
+constexpr tn_import_api import_api{.header = {sizeof(tn_import_api), TN_ABI_MAJOR, TN_ABI_MINOR},
+                                   .stream = &import_stream,
+                                   .memory = &import_memory,
+                                   .native = &native};
+
+const void* table_of(std::string_view id) {
+  if (id == TN_CAPTURE_ID) return &capture_api;
+  return id == TN_IMPORT_ID ? &import_api : nullptr;
+}
+
+}  // namespace
+
+}  // namespace tenon::cuda
+
+TENON_PLUGIN(tenon::cuda::Plugin)
