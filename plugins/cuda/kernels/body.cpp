@@ -296,6 +296,7 @@ void Body::store(Source& out) const {
   }
 }
 
+// How many loads a chunk takes.
 uint32_t Body::words() const {
   uint32_t out = 0;
   for (size_t i = first_; i < last_; ++i) {
@@ -307,6 +308,18 @@ uint32_t Body::words() const {
            : width.kind == Width::Kind::steps ? tile_.lanes
                                               : 1;
   }
+  return out;
+}
+
+bool Body::draws() const {
+  return std::any_of(trace_.values.begin() + static_cast<std::ptrdiff_t>(first_),
+                     trace_.values.begin() + static_cast<std::ptrdiff_t>(last_),
+                     [](const Value& value) { return value.kind == Value::Kind::element; });
+}
+
+uint32_t Body::unroll(uint64_t most) const {
+  uint32_t out = 4;
+  while (out > 1 && (out * words() > 8 || out > most || (draws() && out * tile_.lanes > 8))) out /= 2;
   return out;
 }
 
@@ -328,10 +341,10 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
     all.push_back({&store.sum, &always, bytes_of(frame.fragment.tensor(store.tensor).dtype())});
   }
   const int64_t extent = trace.space.variables()[variable].extent;
-  // As many as the narrowest needs for 16 bytes, and the widest still takes 64.
+  // As many as the narrowest needs for 16 bytes, while the widest takes 64 and all together half the registers.
   for (uint32_t lanes = 16; lanes > 1; lanes /= 2) {
     if (extent < lanes || (extent % lanes != 0 && !tail)) continue;
-    uint32_t narrowest = 16, widest = 1;
+    uint32_t narrowest = 16, widest = 1, together = 0;
     bool gains = false;
     for (const Access& one : all) {
       const Width width =
@@ -340,8 +353,9 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
       gains = gains || width.bytes > one.bytes;
       if (width.bytes > one.bytes || one.bytes == 16) narrowest = std::min(narrowest, one.bytes);
       widest = std::max(widest, one.bytes);
+      together += lanes * one.bytes;
     }
-    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64) return lanes;
+    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64 && together <= 512) return lanes;
   }
   return 1;
 }

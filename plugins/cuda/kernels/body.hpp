@@ -73,10 +73,13 @@ class Body {
   void declare_stores(Source& out) const;
   void fill_stores(Source& out) const;
   void store(Source& out) const;
-  // How many chunks' loads should be in flight: enough bytes for the memory's latency, few enough for the registers.
-  uint32_t words() const;
+  // How many chunks a thread should take at once, at most `most`: about eight loads in flight hide the memory's latency,
+  // and a random draw takes a dozen registers while it is made.
+  uint32_t unroll(uint64_t most) const;
 
  private:
+  uint32_t words() const;
+  bool draws() const;
   std::string spelled(const Affine& sum, bool in_lane) const;
   std::string name(uint32_t variable, bool in_lane) const;
   std::string condition(const std::vector<Condition>& conditions, bool in_lane) const;

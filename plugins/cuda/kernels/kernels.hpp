@@ -15,12 +15,4 @@ void write_elementwise(const Frame& frame, Trace& trace, const Target& target, u
 void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace, const Target& target,
                      uint32_t number, Source& source, std::vector<Step>& steps);
 
-// Bytes in flight hide the memory's latency: about eight words of 16 bytes a thread, unless that leaves processors idle.
-inline uint32_t choose_unroll(uint32_t words, uint64_t chunks, const Target& target) {
-  uint32_t unroll = 4;
-  while (unroll > 1 && (unroll * words > 8 || chunks < uint64_t{unroll} * block_threads * target.multiprocessors * 4))
-    unroll /= 2;
-  return unroll;
-}
-
 }  // namespace tenon::cuda

@@ -188,9 +188,8 @@ class Reduction {
     for (size_t n = 0; n < group_.reductions.size(); ++n) declare_part(out, n, g.lanes);
     const uint64_t per_slice = (g.folded + g.slices - 1) / g.slices;
     Tile walked = tile(g);
-    const uint32_t words = Body(frame_, trace_, walked, 0, trace_.folded_values).words();
-    walked.unroll = 4;
-    while (walked.unroll > 1 && (walked.unroll * words > 8 || walked.unroll * g.along > per_slice)) walked.unroll /= 2;
+    const Body chunk(frame_, trace_, walked, 0, trace_.folded_values);
+    walked.unroll = chunk.unroll(per_slice / g.along);
     const Body body(frame_, trace_, walked, 0, trace_.folded_values);
     body.declare(out);
     std::string begin = "0", end = number(g.folded);

@@ -30,7 +30,8 @@ constexpr Row rows[] = {
 };
 
 bool takes(const Row& row, uint32_t dtype) {
-  if (row.types == Types::FLOAT) return author::is_float(dtype);
+  // Of other types every number is finite: nothing is read.
+  if (row.types == Types::FLOAT || row.op == TN_OP_is_finite) return author::is_float(dtype);
   if (row.types == Types::NUMBER || row.types == Types::INDEX) return dtype != TN_DTYPE_bool;
   return row.types == Types::LOGIC ? dtype == TN_DTYPE_bool : true;
 }
@@ -80,8 +81,8 @@ void add_reductions(std::vector<Example>& out) {
     Dims dims, axes;
   };
   static const Shape shapes[] = {{"rows", {4096, 4096}, {1}},    {"columns", {4096, 4096}, {0}}, {"all", {1 << 24}, {0}},
-                                 {"odd", {1000003}, {0}},        {"short_rows", {100000, 24}, {1}}, {"channels", {64, 256, 28, 28}, {0, 2, 3}},
-                                 {"few_columns", {65536, 40}, {0}}, {"none", {4096}, {}}};
+                                 {"odd", {1000003}, {0}},        {"short_rows", {100000, 32}, {1}}, {"channels", {64, 256, 28, 28}, {0, 2, 3}},
+                                 {"few_columns", {65536, 48}, {0}}, {"none", {4096}, {}}};
   for (const Row& row : rows) {
     if (row.family != "REDUCTION") continue;
     for (const uint32_t dtype : dtypes) {
@@ -124,6 +125,15 @@ void add3(FragmentBuilder& f, uint32_t dtype, const Dims& dims, bool in_place) {
   f.node(TN_OP_add, {a, b}, {t});
   f.node(TN_OP_add, {t, c}, {y});
   if (in_place) f.alias(0, 0);
+}
+
+void add_many(FragmentBuilder& f, uint32_t dtype, int count) {
+  uint32_t sum = f.input(dtype, {large});
+  for (int i = 1; i < count; ++i) {
+    const uint32_t next = i + 1 == count ? f.output(dtype, {large}) : f.tensor(dtype, {large});
+    f.node(TN_OP_add, {sum, f.input(dtype, {large})}, {next});
+    sum = next;
+  }
 }
 
 std::vector<std::byte> bytes_of(const std::vector<float>& values) {
@@ -212,6 +222,9 @@ void add_movement(std::vector<Example>& out) {
                    const Dims dims{8, 64, 28, 28}, last{64 * 28 * 28, 1, 28 * 64, 64};
                    f.node(TN_OP_relu, {f.input(t, dims, last)}, {f.output(t, dims, last)});
                  }});
+  for (const uint32_t dtype : {TN_DTYPE_u8, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64}) {
+    out.push_back({"many_inputs_" + std::string(author::dtype_name(dtype)), [dtype](auto& f) { add_many(f, dtype, 63); }});
+  }
   out.push_back({"over_4_gib", [t](auto& f) { add3(f, t, {int64_t{3} << 30}, false); }});
 }
 
