@@ -4,6 +4,7 @@
 #include "conformance/gate.hpp"
 
 #include <chrono>
+#include <thread>
 
 namespace tenon::conform {
 
@@ -120,6 +121,23 @@ CONFORM_CASE(0, "timeline: sync with a timeout of 0 asks and does not block") {
   gate.open();
   TN_TRY(stream.sync(value));
   t.check(stream.sync(value, 0).ok(), "a reached value is asked for with timeout 0, and it is not OK");
+  return {};
+}
+
+CONFORM_CASE(0, "timeline: a host that polls with sync and a timeout of 0 gets there") {
+  const Device& device = *TN_TRY(t.device());
+  const Memory memory = TN_TRY(device.alloc(4096));
+  const Stream stream = TN_TRY(device.stream());
+  const auto start = std::chrono::steady_clock::now();
+  const double patience = static_cast<double>(t.settings().patience_ns) / 1e6;
+  for (int i = 0; i < 8; ++i) TN_TRY(stream.fill(memory.span(), static_cast<uint64_t>(i), 1));
+  const uint64_t value = TN_TRY(stream.record());
+  Status said = stream.sync(value, 0);
+  for (; said.code() == TN_TIMEOUT && milliseconds_since(start) < patience; said = stream.sync(value, 0))
+    std::this_thread::yield();
+  t.check(said.ok(), "8 fills were asked after for ", milliseconds_since(start), " ms: ", said.message());
+  t.check(TN_TRY(stream.completed()) >= value, "a sync with a timeout of 0 found ", value,
+          " reached, and query says less");
   return {};
 }
 
