@@ -9,8 +9,8 @@
 WRONG_PLUGIN(tables) {
   static auto* const right = honest::arithmetic().sum;
   honest::arithmetic().sum = [](const float* first, int64_t n, int64_t step) {
-    static std::atomic<unsigned> launches{0};
+    static std::atomic<unsigned> sums{0};
     const float total = right(first, n, step);
-    return n > 1 && launches++ % 2 == 1 ? std::nextafter(total, INFINITY) : total;
+    return std::isfinite(total) && sums++ % 2 == 1 ? std::nextafter(total, INFINITY) : total;
   };
 }
