@@ -4,6 +4,7 @@
 #include "conformance/gate.hpp"
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 namespace tenon::conform {
@@ -58,6 +59,35 @@ CONFORM_CASE(0, "timeline: with nothing enqueued since, a value may repeat and i
     last = value;
   }
   return stream.sync(last);
+}
+
+CONFORM_CASE(0, "timeline: as many records as the limits say, and one more waits or is TN_NO_MEMORY") {
+  const Device& device = *TN_TRY(t.device());
+  const uint64_t limit = TN_TRY(device.limits())
+  .max_pending_records;
+  if (limit > 100'000) return t.skip(words("the limit is ", limit, " records"));
+  const Memory memory = TN_TRY(device.alloc(8));
+  const Stream stream = TN_TRY(device.stream());
+  Gate gate = TN_TRY(Gate::make(t, device));
+  TN_TRY(gate.hold(stream));
+  const uint64_t most = limit != 0 ? limit : 2000;
+  for (uint64_t i = 0; i + 1 < most; ++i) {  // the gate may have taken one
+    TN_TRY(stream.fill(memory.span(), i, 8));
+    const auto value = stream.record();
+    TN_TRY(t.require(value.ok(), "record ", i + 1, " of ", most, ": ", value.message()));
+  }
+  Opener opener(gate);  // what waits for an event waits for this
+  for (int i = 0; i < 3; ++i) {
+    TN_TRY(stream.fill(memory.span(), most, 8));
+    const auto value = stream.record();
+    const bool refused = limit != 0 && value.code() == TN_NO_MEMORY;
+    t.check(value.ok() || refused, "a record beside ", most, " outstanding ones: ", value.message());
+  }
+  opener.open();
+  TN_TRY(stream.finish());
+  const Bytes found = TN_TRY(download(stream, memory.span()));
+  t.check(std::memcmp(found.data(), &most, sizeof most) == 0, "the last of ", most, " fills has not run");
+  return {};
 }
 
 CONFORM_CASE(0, "timeline: a value nobody recorded is TN_INVALID") {
