@@ -75,16 +75,19 @@ TEST_CASE("limits: where record blocks, it waits until an event is free") {
 TEST_CASE("limits: without queries, progress is what a sync was told") {
   const World world(Options{{"event_query", "false"}});
   const Device device = open_device();
-  const Stream stream = make_stream(device), other = make_stream(device);
-  const Memory memory = allocate(device, 8);
-  fill(stream, span(memory, 0, 8), 1);
-  const uint64_t value = record(stream);
-  wait(other, stream, value);
-  fill(other, span(memory, 0, 8), 2);
-  drain(other);  // so `value` is reached, and nobody was told
-  CHECK(query(stream) == 0);
-  CHECK(try_sync(stream, value).ok());
-  CHECK(query(stream) == value);
+  for (const uint64_t timeout : {uint64_t{0}, uint64_t{TN_TIMEOUT_NEVER}}) {
+    CAPTURE(timeout);
+    const Stream stream = make_stream(device), other = make_stream(device);
+    const Memory memory = allocate(device, 8);
+    fill(stream, span(memory, 0, 8), 1);
+    const uint64_t value = record(stream);
+    wait(other, stream, value);
+    fill(other, span(memory, 0, 8), 2);
+    drain(other);  // so `value` is reached, and nobody was told
+    CHECK(query(stream) == 0);
+    CHECK(try_sync(stream, value, timeout).ok());
+    CHECK(query(stream) == value);
+  }
 }
 
 TEST_CASE("limits: copies that are not aligned are refused where a profile asks for alignment") {
