@@ -34,8 +34,8 @@ struct Width {
   uint32_t bytes = 0;
   int64_t step = 0;
 };
-Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions, uint32_t element_bytes,
-               const Tile& tile);
+Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions,
+               uint32_t element_bytes, const Tile& tile);
 
 // What all kernels of a fragment share.
 struct Frame {
@@ -99,7 +99,7 @@ class Body {
 
 // The most lanes that serve the accesses of values first … last - 1, and of the stores where `stores`. With a `tail` the
 // loop's extent needs no divisor.
-uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last, bool stores,
-                      bool tail);
+uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last,
+                      bool stores, bool tail);
 
 }  // namespace tenon::cuda

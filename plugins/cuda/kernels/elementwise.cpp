@@ -95,8 +95,8 @@ class Elementwise {
 
 }  // namespace
 
-void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number, Source& source,
-                       std::vector<Step>& steps) {
+void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number,
+                       Source& source, std::vector<Step>& steps) {
   trace.space.simplify(trace.stores.front().sum, trace.sums());
   const Elementwise kernel(frame, trace, target);
   Step step;

@@ -70,7 +70,8 @@ uint64_t workspace_of(const FragmentView& fragment, const Target& target) {
       out += rounded_up(author::dtype_bytes(made.dtype(), made.elements()));
     // A few thousand elements are one block's work; fewer blocks than the device holds share an output.
     const uint64_t blocks = std::max<uint64_t>(kept * std::min<uint64_t>(folded, 1024) / 1024, 1);
-    const uint64_t wanted = uint64_t{target.multiprocessors} * 4, slices = std::min(wanted / blocks, folded / 8192);
+    const uint64_t wanted = uint64_t{target.multiprocessors} * 4,
+                   slices = std::min(wanted / blocks, folded / 8192);
     if (slices > 1) out += rounded_up(slices * kept * 8);
   }
   return out;

@@ -9,10 +9,10 @@
 namespace tenon::cuda {
 
 // Adds a group's entries to `source` and its steps to `steps`; `number` makes their names.
-void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number, Source& source,
-                       std::vector<Step>& steps);
+void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number,
+                       Source& source, std::vector<Step>& steps);
 // The same; parts of split reductions take their room in `schedule`'s workspace.
-void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace, const Target& target,
-                     uint32_t number, Source& source, std::vector<Step>& steps);
+void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace,
+                     const Target& target, uint32_t number, Source& source, std::vector<Step>& steps);
 
 }  // namespace tenon::cuda

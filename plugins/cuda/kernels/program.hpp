@@ -18,7 +18,7 @@ namespace tenon::cuda {
 
 // What of the device a source and its launches may depend on.
 struct Target {
-  uint32_t sm = 90;               // compute capability: 75 … 121
+  uint32_t sm = 90;  // compute capability: 75 … 121
   uint32_t multiprocessors = 132;
   bool operator==(const Target&) const = default;
 };

@@ -30,7 +30,8 @@ TEST_CASE("alias: all loads of a tile stand before its first store") {
 
 TEST_CASE("alias: a pair is not honoured where an element is read that another thread writes") {
   FragmentBuilder turned;
-  turned.node(TN_OP_transpose, {turned.input(TN_DTYPE_f32, {8, 8})}, {turned.output(TN_DTYPE_f32, {8, 8})}).integers("order", {1, 0});
+  turned.node(TN_OP_transpose, {turned.input(TN_DTYPE_f32, {8, 8})}, {turned.output(TN_DTYPE_f32, {8, 8})})
+      .integers("order", {1, 0});
   turned.alias(0, 0);
   CHECK(honoured_aliases(FragmentView(turned.fragment())) == 0);
 

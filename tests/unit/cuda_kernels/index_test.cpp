@@ -7,7 +7,9 @@
 using namespace tenon::cuda;
 
 namespace {
-Space space(const Dims& dims, const std::vector<Cut>& cuts = {}) { return Space(dims, std::vector<bool>(dims.size()), cuts); }
+Space space(const Dims& dims, const std::vector<Cut>& cuts = {}) {
+  return Space(dims, std::vector<bool>(dims.size()), cuts);
+}
 }  // namespace
 
 TEST_CASE("index: loops that every sum walks as one become one") {

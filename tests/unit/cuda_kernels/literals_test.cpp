@@ -21,13 +21,13 @@ TEST_CASE("literal: halves are rounded to nearest even, with their subnormals, i
                         {-0.0, 0x8000, 0x8000},
                         {1.0, 0x3C00, 0x3F80},
                         {-1.5, 0xBE00, 0xBFC0},
-                        {1 + 0x1p-11, 0x3C00, 0x3F80},          // half way in f16: to even
-                        {1 + 0x3p-11, 0x3C02, 0x3F80},          // half way in f16: to even
-                        {65504, 0x7BFF, 0x4780},                // the largest f16
-                        {65520, 0x7C00, 0x4780},                // past it
-                        {0x1p-24, 0x0001, 0x3380},              // the least f16
-                        {0x1p-25, 0x0000, 0x3300},              // half of it: to even
-                        {0x1p-133, 0x0000, 0x0001},             // the least bf16
+                        {1 + 0x1p-11, 0x3C00, 0x3F80},  // half way in f16: to even
+                        {1 + 0x3p-11, 0x3C02, 0x3F80},  // half way in f16: to even
+                        {65504, 0x7BFF, 0x4780},        // the largest f16
+                        {65520, 0x7C00, 0x4780},        // past it
+                        {0x1p-24, 0x0001, 0x3380},      // the least f16
+                        {0x1p-25, 0x0000, 0x3300},      // half of it: to even
+                        {0x1p-133, 0x0000, 0x0001},     // the least bf16
                         {infinity, 0x7C00, 0x7F80},
                         {-infinity, 0xFC00, 0xFF80}};
   for (const Case& one : cases) {
@@ -64,5 +64,6 @@ TEST_CASE("literal: a constant of rank 0, or of one value, is no array") {
   };
   CHECK(holds(program_with({2.5f}, {}), "f32_of(0x40200000u)"));
   CHECK(!holds(program_with({1, 1, 1, 1}, {4}), "constant1[]"));
-  CHECK(holds(program_with({1, 2, 3, 4}, {4}), "constant1[] = {\n  0x3f800000u,0x40000000u,0x40400000u,0x40800000u,\n}"));
+  CHECK(holds(program_with({1, 2, 3, 4}, {4}),
+              "constant1[] = {\n  0x3f800000u,0x40000000u,0x40400000u,0x40800000u,\n}"));
 }

@@ -6,13 +6,16 @@ using namespace cuda_test;
 
 namespace {
 
-Program sum_over(uint32_t dtype, const std::vector<int64_t>& dims, const std::vector<int64_t>& axes, const Target& target = {}) {
+Program sum_over(uint32_t dtype, const std::vector<int64_t>& dims, const std::vector<int64_t>& axes,
+                 const Target& target = {}) {
   std::vector<int64_t> left;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) left.push_back(dims[i]);
   }
   FragmentBuilder f;
-  f.node(TN_OP_sum, {f.input(dtype, dims)}, {f.output(dtype, left)}).integers("axes", axes).integer("keepdims", 0);
+  f.node(TN_OP_sum, {f.input(dtype, dims)}, {f.output(dtype, left)})
+      .integers("axes", axes)
+      .integer("keepdims", 0);
   return written(f, target);
 }
 
@@ -38,7 +41,8 @@ TEST_CASE("reduction: few outputs are shared by many blocks, in two steps and a 
   const Program program = sum_over(TN_DTYPE_f32, {1 << 24}, {0});
   REQUIRE(program.steps.size() == 2);
   CHECK(program.steps[0].wide.blocks >= 132);
-  CHECK(program.steps[0].wide.blocks == program.steps[0].any.blocks);  // the last step reads as many parts either way
+  CHECK(program.steps[0].wide.blocks ==
+        program.steps[0].any.blocks);  // the last step reads as many parts either way
   CHECK(program.steps[1].wide.name.empty());
   CHECK(program.steps[1].any.blocks == 1);
   CHECK(program.workspace_bytes >= program.steps[0].wide.blocks * sizeof(float));
@@ -53,7 +57,8 @@ TEST_CASE("reduction: how far it is split depends on the device") {
 
 TEST_CASE("reduction: what comes before and after it is part of the same step") {
   FragmentBuilder f;
-  const uint32_t x = f.input(TN_DTYPE_f32, {512, 4096}), a = f.tensor(TN_DTYPE_f32, {512, 4096}), b = f.tensor(TN_DTYPE_f32, {512});
+  const uint32_t x = f.input(TN_DTYPE_f32, {512, 4096}), a = f.tensor(TN_DTYPE_f32, {512, 4096}),
+                 b = f.tensor(TN_DTYPE_f32, {512});
   f.node(TN_OP_square, {x}, {a});
   f.node(TN_OP_mean, {a}, {b}).integers("axes", {1}).integer("keepdims", 0);
   f.node(TN_OP_rsqrt, {b}, {f.output(TN_DTYPE_f32, {512})});
@@ -78,7 +83,8 @@ TEST_CASE("reduction: two over the same dims share a pass over memory") {
 
 TEST_CASE("reduction: one that needs another waits for it in a step of its own") {
   FragmentBuilder f;
-  const uint32_t x = f.input(TN_DTYPE_f32, {64, 100}), most = f.tensor(TN_DTYPE_f32, {64, 1}), less = f.tensor(TN_DTYPE_f32, {64, 100});
+  const uint32_t x = f.input(TN_DTYPE_f32, {64, 100}), most = f.tensor(TN_DTYPE_f32, {64, 1}),
+                 less = f.tensor(TN_DTYPE_f32, {64, 100});
   f.node(TN_OP_reduce_max, {x}, {most}).integers("axes", {1}).integer("keepdims", 1);
   f.node(TN_OP_sub, {x, most}, {less});
   f.node(TN_OP_sum, {less}, {f.output(TN_DTYPE_f32, {64})}).integers("axes", {1}).integer("keepdims", 0);
@@ -86,7 +92,8 @@ TEST_CASE("reduction: one that needs another waits for it in a step of its own")
   CHECK(program.steps.size() == 2);
   CHECK(program.workspace_bytes == 256);
   // What a step wrote is not read past the caches by the next.
-  CHECK(holds(entry(program, "step1_any"), "false>(reinterpret_cast<const f32*>(static_cast<u8*>(p.at[2]) + 0ull)"));
+  CHECK(holds(entry(program, "step1_any"),
+              "false>(reinterpret_cast<const f32*>(static_cast<u8*>(p.at[2]) + 0ull)"));
 }
 
 TEST_CASE("reduction: halves accumulate in f32, integers in their own width") {
@@ -98,13 +105,17 @@ TEST_CASE("reduction: the workspace that is foretold is at least what is used, f
   struct Case {
     std::vector<int64_t> dims, axes;
   };
-  for (const Case& one : {Case{{1 << 24}, {0}}, Case{{4096, 4096}, {1}}, Case{{64, 256, 28, 28}, {0, 2, 3}}, Case{{7}, {0}}}) {
+  for (const Case& one :
+       {Case{{1 << 24}, {0}}, Case{{4096, 4096}, {1}}, Case{{64, 256, 28, 28}, {0, 2, 3}}, Case{{7}, {0}}}) {
     std::vector<int64_t> left;
     for (size_t i = 0; i < one.dims.size(); ++i) {
-      if (std::find(one.axes.begin(), one.axes.end(), static_cast<int64_t>(i)) == one.axes.end()) left.push_back(one.dims[i]);
+      if (std::find(one.axes.begin(), one.axes.end(), static_cast<int64_t>(i)) == one.axes.end())
+        left.push_back(one.dims[i]);
     }
     FragmentBuilder f;
-    f.node(TN_OP_sum, {f.input(TN_DTYPE_f32, one.dims)}, {f.output(TN_DTYPE_f32, left)}).integers("axes", one.axes).integer("keepdims", 0);
+    f.node(TN_OP_sum, {f.input(TN_DTYPE_f32, one.dims)}, {f.output(TN_DTYPE_f32, left)})
+        .integers("axes", one.axes)
+        .integer("keepdims", 0);
     CAPTURE(one.dims.size());
     CHECK(tenon::cuda::workspace_of(FragmentView(f.fragment()), {}) >= written(f).workspace_bytes);
   }

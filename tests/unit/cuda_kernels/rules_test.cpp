@@ -22,7 +22,8 @@ void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 TEST_CASE("rules: asking about a fragment that is taken allocates nothing") {
   FragmentBuilder f;
-  const uint32_t x = f.input(TN_DTYPE_f32, {8, 16}), t = f.tensor(TN_DTYPE_f32, {8, 16}), s = f.tensor(TN_DTYPE_f32, {8});
+  const uint32_t x = f.input(TN_DTYPE_f32, {8, 16}), t = f.tensor(TN_DTYPE_f32, {8, 16}),
+                 s = f.tensor(TN_DTYPE_f32, {8});
   f.node(TN_OP_exp, {x}, {t});
   f.node(TN_OP_sum, {t}, {s}).integers("axes", {1}).integer("keepdims", 0);
   f.node(TN_OP_reshape, {s}, {f.output(TN_DTYPE_f32, {2, 4})}).integers("shape", {2, 4});
@@ -37,7 +38,9 @@ TEST_CASE("rules: an op without a kernel is refused by its name and number in th
   FragmentBuilder f;
   const uint32_t a = f.input(TN_DTYPE_f32, {4, 4}), b = f.tensor(TN_DTYPE_f32, {4, 4});
   f.node(TN_OP_exp, {a}, {b});
-  f.node(TN_OP_matmul, {b, b}, {f.output(TN_DTYPE_f32, {4, 4})}).integer("transpose_a", 0).integer("transpose_b", 0);
+  f.node(TN_OP_matmul, {b, b}, {f.output(TN_DTYPE_f32, {4, 4})})
+      .integer("transpose_a", 0)
+      .integer("transpose_b", 0);
   const std::string reason = refused(f);
   CHECK(holds(reason, "node 1 (matmul)"));
   CHECK(holds(reason, "another device"));
@@ -57,7 +60,9 @@ TEST_CASE("rules: shapes that do not fit are invalid, with both sides told") {
   CHECK(refused(f, TN_INVALID) == "node 0 (add): input 1 is [4], which does not broadcast to [4,3]");
 
   FragmentBuilder sum;
-  sum.node(TN_OP_sum, {sum.input(TN_DTYPE_f32, {4, 3})}, {sum.output(TN_DTYPE_f32, {3})}).integers("axes", {1}).integer("keepdims", 0);
+  sum.node(TN_OP_sum, {sum.input(TN_DTYPE_f32, {4, 3})}, {sum.output(TN_DTYPE_f32, {3})})
+      .integers("axes", {1})
+      .integer("keepdims", 0);
   CHECK(refused(sum, TN_INVALID) == "node 0 (sum): its output is [3] and must be [4]");
 }
 
@@ -103,7 +108,9 @@ TEST_CASE("rules: what is read before it is computed, or computed twice, is inva
 
 TEST_CASE("rules: the greatest of nothing is invalid") {
   FragmentBuilder f;
-  f.node(TN_OP_argmax, {f.input(TN_DTYPE_f32, {3, 0})}, {f.output(TN_DTYPE_i64, {3})}).integers("axes", {1}).integer("keepdims", 0);
+  f.node(TN_OP_argmax, {f.input(TN_DTYPE_f32, {3, 0})}, {f.output(TN_DTYPE_i64, {3})})
+      .integers("axes", {1})
+      .integer("keepdims", 0);
   CHECK(holds(refused(f, TN_INVALID), "nothing has no greatest"));
 }
 

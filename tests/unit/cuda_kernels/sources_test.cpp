@@ -7,7 +7,8 @@ using namespace cuda_test;
 namespace {
 
 void fused(FragmentBuilder& f) {
-  const uint32_t x = f.input(TN_DTYPE_f16, {12, 64}), b = f.input(TN_DTYPE_f16, {64}), t = f.tensor(TN_DTYPE_f16, {12, 64});
+  const uint32_t x = f.input(TN_DTYPE_f16, {12, 64}), b = f.input(TN_DTYPE_f16, {64}),
+                 t = f.tensor(TN_DTYPE_f16, {12, 64});
   f.node(TN_OP_add, {x, b}, {t});
   f.node(TN_OP_gelu, {t}, {f.output(TN_DTYPE_f16, {12, 64})}).integer("tanh", 1);
 }
@@ -72,8 +73,12 @@ TEST_CASE("source: rows that start at odd places are not moved wide") {
 
 TEST_CASE("source: an operand off its alignment is read by itself, the others stay wide") {
   FragmentBuilder f;
-  const uint32_t x = f.input(TN_DTYPE_f32, {4, 65}), y = f.input(TN_DTYPE_f32, {4, 64}), part = f.tensor(TN_DTYPE_f32, {4, 64});
-  f.node(TN_OP_slice, {x}, {part}).integers("begin", {0, 1}).integers("end", {4, 65}).integers("step", {1, 1});
+  const uint32_t x = f.input(TN_DTYPE_f32, {4, 65}), y = f.input(TN_DTYPE_f32, {4, 64}),
+                 part = f.tensor(TN_DTYPE_f32, {4, 64});
+  f.node(TN_OP_slice, {x}, {part})
+      .integers("begin", {0, 1})
+      .integers("end", {4, 65})
+      .integers("step", {1, 1});
   f.node(TN_OP_add, {part, y}, {f.output(TN_DTYPE_f32, {4, 64})});
   const std::string wide = entry(written(f), "step0_wide");
   CHECK(holds(wide, "load<4, 4, true>(static_cast<const f32*>(p.at[0])"));

@@ -33,7 +33,9 @@ inline std::string refused(FragmentBuilder& fragment, int32_t code = TN_UNSUPPOR
   return std::string(said.message());
 }
 
-inline bool holds(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+inline bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 // The text of one entry.
 inline std::string entry(const Program& program, const std::string& name) {
@@ -43,7 +45,8 @@ inline std::string entry(const Program& program, const std::string& name) {
 }
 
 // y = a + b
-inline void add(FragmentBuilder& f, uint32_t dtype, const std::vector<int64_t>& dims, const std::vector<int64_t>& strides = {}) {
+inline void add(FragmentBuilder& f, uint32_t dtype, const std::vector<int64_t>& dims,
+                const std::vector<int64_t>& strides = {}) {
   const uint32_t a = f.input(dtype, dims, strides), b = f.input(dtype, dims);
   f.node(TN_OP_add, {a, b}, {f.output(dtype, dims)});
 }
