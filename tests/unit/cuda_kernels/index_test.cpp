@@ -72,6 +72,17 @@ TEST_CASE("index: a reshape across dims that do not nest is divided at run time"
   }
 }
 
+TEST_CASE("index: what is divided at run time is never negative, though the sum around it may be") {
+  Space s = space({5, 4});
+  Affine padded = dot(s.whole(), Dims{6, 1});
+  padded.constant = -7;  // one row and one column before the first element
+  const Index index = s.delinearised(padded, Dims{4, 3});
+  for (const Variable& variable : s.variables()) {
+    if (variable.from) CHECK(s.least(*variable.from) >= 0);
+  }
+  CHECK(index[0].constant == -3);  // ⌊-7 / 3⌋; the derived part adds what is left over
+}
+
 TEST_CASE("index: sums know their range") {
   const Space s = space({3, 5});
   Affine sum = dot(s.whole(), Dims{10, 1});
