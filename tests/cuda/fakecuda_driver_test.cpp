@@ -135,16 +135,3 @@ TEST_CASE("context: a stale handle is refused") {
   CHECK(cu().cuEventQuery(event) == CUDA_ERROR_INVALID_HANDLE);
   CHECK(cu().cuStreamSynchronize(reinterpret_cast<CUstream>(event)) == CUDA_ERROR_INVALID_HANDLE);
 }
-
-TEST_CASE("context: peer access is enabled once, and not to oneself") {
-  const Program program;
-  int able = 0;
-  must(cu().cuDeviceCanAccessPeer(&able, 0, 1));
-  CHECK(able == 1);
-  CUcontext other = nullptr;
-  must(cu().cuDevicePrimaryCtxRetain(&other, 1));
-  CHECK(cu().cuCtxEnablePeerAccess(other, 0) == CUDA_SUCCESS);
-  CHECK(cu().cuCtxEnablePeerAccess(other, 0) == CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-  CHECK(cu().cuCtxEnablePeerAccess(program.context(), 0) == CUDA_ERROR_INVALID_DEVICE);
-  must(cu().cuDevicePrimaryCtxRelease(1));
-}

@@ -122,15 +122,6 @@ CUresult cuCtxSynchronize() {
   });
 }
 
-CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned flags) {
-  return call_in_context([&](Driver& d, Lock&, Context& context) {
-    require(flags == 0, CUDA_ERROR_INVALID_VALUE);
-    const auto peer = context_of(d, handle);
-    require(peer->device != context.device, CUDA_ERROR_INVALID_DEVICE);
-    require(context.peers.insert(peer->device).second, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
-  });
-}
-
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return call_in_context([&](Driver&, Lock&, Context&) {
     if (least != nullptr) *least = 0;

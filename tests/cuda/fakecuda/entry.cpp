@@ -35,7 +35,7 @@ const Row rows[] = {
 constexpr struct {
   const char* name;
   int version;
-} changed[] = {{"cuCtxSynchronize", 13000}, {"cuStreamGetCtx", 12050}};
+} changed[] = {{"cuCtxSynchronize", 13000}};
 
 bool has_changed(const char* name, int version) {
   for (const auto& change : changed)

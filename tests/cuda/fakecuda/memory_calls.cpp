@@ -144,14 +144,6 @@ CUresult cuMemFreeHost(void* at) {
   });
 }
 
-CUresult cuMemHostGetDevicePointer(CUdeviceptr* out, void* at, unsigned flags) {
-  return call_in_context([&](Driver& d, Lock&, Context&) {
-    const auto address = reinterpret_cast<uint64_t>(at);
-    require(flags == 0 && d.memory.find(address).type == PlaceType::pinned, CUDA_ERROR_INVALID_VALUE);
-    answer(out) = address;
-  });
-}
-
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** out, CUdeviceptr at) {
   return call([&](Driver& d, Lock&) {
     require(count > 0 && attributes != nullptr && out != nullptr, CUDA_ERROR_INVALID_VALUE);

@@ -90,7 +90,6 @@ struct Context {
   int device = 0;
   uint64_t retained = 0;
   std::shared_ptr<Health> health = std::make_shared<Health>();
-  std::set<int> peers{};  // whose access was enabled
   Stream legacy{};
   std::map<std::thread::id, std::unique_ptr<Stream>> per_thread{};
 };

@@ -122,13 +122,6 @@ CUresult cuStreamQuery(CUstream handle) {
   });
 }
 
-CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
-  return call_in_context([&](Driver& d, Lock&, Context& context) {
-    const bool is_default = handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-    answer(out) = is_default ? context.handle : d.streams.get(handle)->context->handle;
-  });
-}
-
 CUresult cuStreamWaitValue64(CUstream handle, CUdeviceptr address, cuuint64_t value, unsigned flags) {
   return call_in_context([&](Driver& d, Lock&, Context& context) {
     Stream& stream = stream_of(d, context, handle);
