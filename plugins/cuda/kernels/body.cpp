@@ -108,8 +108,8 @@ std::string Body::spelled(const Affine& sum, bool in_lane) const {
     out += name(term.variable, in_lane);
     if (term.factor != 1) out += " * " + number(term.factor);
   }
-  if (out.empty()) return number(std::max<int64_t>(sum.constant, 0));
-  if (sum.constant > 0) out += " + " + number(sum.constant);
+  if (out.empty()) out = number(0);
+  if (sum.constant > 0) out = (sum.terms.empty() ? "" : out + " + ") + number(sum.constant);
   if (sum.constant < 0) out += " - " + number(-sum.constant);
   return out;
 }

@@ -166,6 +166,9 @@ class Tracer {
   uint32_t compute(uint32_t n, const Index& index) {
     const tn_node& node = fragment_.nodes()[n];
     const TensorView made = fragment_.tensor(node.outputs[0]);
+    // Of integers every number is finite: nothing is read.
+    if (node.op == TN_OP_is_finite && !author::is_float(fragment_.tensor(node.inputs[0]).dtype()))
+      return number(TN_DTYPE_bool, 1);
     Value value{.kind = Value::Kind::compute, .dtype = made.dtype(), .node = n};
     for (uint32_t i = 0; i < node.input_count; ++i)
       value.arguments.push_back(pull(node.inputs[i], projected(index, node.inputs[i])));

@@ -46,8 +46,7 @@ constexpr Row rows[] = {
 };
 
 bool takes(const Row& row, uint32_t dtype) {
-  // Of other types every number is finite: nothing is read.
-  if (row.types == Types::FLOAT || row.op == TN_OP_is_finite) return author::is_float(dtype);
+  if (row.types == Types::FLOAT) return author::is_float(dtype);
   if (row.types == Types::NUMBER || row.types == Types::INDEX) return dtype != TN_DTYPE_bool;
   return row.types == Types::LOGIC ? dtype == TN_DTYPE_bool : true;
 }

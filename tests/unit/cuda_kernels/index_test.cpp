@@ -61,16 +61,26 @@ TEST_CASE("index: a reshape across nesting dims wishes for a cut, and with it kn
 }
 
 TEST_CASE("index: a reshape across dims that do not nest is divided at run time") {
-  Space s = space({15});
-  const Index index = s.delinearised(s.whole()[0], Dims{3, 5});
-  REQUIRE(s.wish());  // 5 divides 15: the one that cannot be cut is 14 into 4s
-  Space other = space({14});
-  const Index rows = other.delinearised(other.whole()[0], Dims{4, 4});
-  CHECK(!other.wish());
-  CHECK(other.is_derived(rows[0].terms[0].variable));
-  CHECK(other.is_derived(rows[1].terms[0].variable));
-  CHECK(other.depends_indirectly(rows[1], 0));
-  CHECK(index.size() == 2);
+  Space s = space({14, 15});
+  const Affine element = dot(s.whole(), dense_strides(Dims{14, 15}));
+  const Index index = s.delinearised(element, Dims{10, 21});
+  for (const Affine& sum : index) {
+    REQUIRE(sum.terms.size() == 1);
+    CHECK(s.is_derived(sum.terms[0].variable));
+    CHECK(s.depends_indirectly(sum, 0));
+    CHECK(s.depends_indirectly(sum, 1));
+  }
+}
+
+TEST_CASE("index: what is divided at run time is never negative, though the sum around it may be") {
+  Space s = space({5, 4});
+  Affine padded = dot(s.whole(), Dims{6, 1});
+  padded.constant = -7;  // one row and one column before the first element
+  const Index index = s.delinearised(padded, Dims{4, 3});
+  for (const Variable& variable : s.variables()) {
+    if (variable.from) CHECK(s.least(*variable.from) >= 0);
+  }
+  CHECK(index[0].constant == -3);  // ⌊-7 / 3⌋; the derived part adds what is left over
 }
 
 TEST_CASE("index: sums know their range") {

@@ -155,3 +155,11 @@ TEST_CASE("source: what only moves is read where it lies") {
   CHECK(program.workspace_bytes == 0);
   CHECK(holds(entry(program, "step0_any"), "i1 * 32u"));
 }
+
+TEST_CASE("source: of integers every number is finite, so nothing is read") {
+  FragmentBuilder whole, real;
+  whole.node(TN_OP_is_finite, {whole.input(TN_DTYPE_i32, {64})}, {whole.output(TN_DTYPE_bool, {64})});
+  real.node(TN_OP_is_finite, {real.input(TN_DTYPE_f32, {64})}, {real.output(TN_DTYPE_bool, {64})});
+  CHECK(!holds(entry(written(whole), "step0_any"), "load<"));
+  CHECK(holds(entry(written(real), "step0_any"), "load<"));
+}
