@@ -35,11 +35,18 @@ GemmOperand operand_of(const Matrix& matrix, const Place& place, uint32_t rank,
   return out;
 }
 
-// What oneDNN reads without a copy: one unit stride, and lines that do not overlap.
+// What oneDNN reads without a copy: one unit stride, and lines that do not overlap. A single row or column with gaps has
+// a unit stride on paper only, and oneDNN 3.7 reads it without its gaps.
 bool is_readable(const GemmOperand& operand, int64_t rows, int64_t columns) {
-  const bool by_rows = (operand.column == 1 || columns == 1) && (operand.row >= columns || rows == 1);
-  const bool by_columns = (operand.row == 1 || rows == 1) && (operand.column >= rows || columns == 1);
-  return by_rows || by_columns;
+  if (rows == 1) return operand.column == 1 || columns == 1;
+  if (columns == 1) return operand.row == 1;
+  return (operand.column == 1 && operand.row >= columns) || (operand.row == 1 && operand.column >= rows);
+}
+
+// What it writes without one: rows of unit stride.
+bool is_writable(const GemmOperand& operand, int64_t rows, int64_t columns) {
+  if (columns == 1) return operand.row == 1 || rows == 1;
+  return operand.column == 1 && (operand.row >= columns || rows == 1);
 }
 
 // A dim that repeats one element: no engine takes it, unless it is a broadcast that the other operand's extent carries.
@@ -146,9 +153,7 @@ class Lowering {
     TN_TRY(make_readable(gemm.a, a_, dtype, gemm.rows, gemm.depth));
     TN_TRY(make_readable(gemm.b, b_, dtype, gemm.depth, gemm.columns));
     const TensorView& c = c_.tensor;
-    const bool by_rows =
-        (gemm.c.column == 1 || gemm.columns == 1) && (gemm.c.row >= gemm.columns || gemm.rows == 1);
-    const bool direct = c.dtype() == dtype && by_rows;
+    const bool direct = c.dtype() == dtype && is_writable(gemm.c, gemm.rows, gemm.columns);
     if (!direct) {
       const Place dense = builder_.scratch(author::dtype_bytes(dtype, c.elements()));
       gemm.c = operand_of(c_, dense, c.rank(), dense_strides(c), dtype);

@@ -77,6 +77,8 @@ def every_verdict(report):
                     "reason": "convolution gradients are not computed yet", "kinds": ["op.conv2d_grad_weight.*"]},
                    {"tags": ["op.exp.f64"], "cases": 3, "explained": False, "kinds": ["op.exp.f64"],
                     "reason": "supports says no: exp takes no f64 here"}]
+    for figure in (out.get("performance") or {"figures": []})["figures"]:
+        figure["median"] = 0.03521  # as long as a figure gets, from a machine as slow as they come
     out["tolerances"] = [{"op": "exp", "dtype": "f16", "allows": "4 times the usual", "factor": 4, "ulp": 0, "cases": 3,
                           "needed": 2, "expired": False, "expires": "2027-06-30", "reason": "a table of 256 entries"}]
     out["remarks"] = ["acme.capabilities.toml: [[tolerance]] of op 'tanh' in f16: 3 cases were executed, and none needed it"]
