@@ -274,12 +274,14 @@ void Stream::drop_capture() {
 Status Stream::finish(uint32_t mode) {
   gone_ = true;
   const uint64_t unkept = promises_ != nullptr ? promises_->give_up() : 0;
+  Status broken = promises_ != nullptr ? promises_->failure() : Status();
   const Bound bound(context_.driver(), context_.handle());
   drop_capture();
   Status last = drain(mode);
   const bool busy = last.code() == TN_TIMEOUT;
   busy ? gpu_->leave_busy(native_) : gpu_->leave(native_);
   if (!borrowed_) context_.driver().cuStreamDestroy(native_);
+  if (last.ok()) last = std::move(broken);
   if (busy || (told_ && !last.ok())) return {};
   if (!last.ok() || unkept == 0 || mode == TN_DESTROY_ABANDON) return last;
   return Status(TN_INVALID,

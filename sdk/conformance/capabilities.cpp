@@ -326,6 +326,7 @@ std::vector<ToleranceUse> tolerance_uses(const Capabilities& declared, const std
       if (result.op != entry.op || result.dtype != entry.dtype) continue;
       const Outcome outcome = result.finding.outcome;
       if (outcome == Outcome::passed || outcome == Outcome::failed) ++use.cases;
+      if (outcome == Outcome::failed) ++use.failed;
       if (!result.finding.eased.empty()) ++use.needed;
     }
   }
@@ -336,7 +337,7 @@ std::vector<std::string> idle_tolerances(const Capabilities& declared, const std
                                          const std::string& today) {
   std::vector<std::string> out;
   for (const ToleranceUse& use : tolerance_uses(declared, results, today)) {
-    if (use.expired || use.cases == 0 || use.needed != 0) continue;
+    if (use.expired || use.cases == 0 || use.needed != 0 || use.failed != 0) continue;
     out.push_back(words(who(declared, *use.declared), ": ", use.cases,
                         use.cases == 1 ? " case was" : " cases were",
                         " executed, and none needed it: try other seeds, and then take it out"));

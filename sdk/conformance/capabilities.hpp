@@ -65,15 +65,16 @@ std::vector<std::string> audit(const Capabilities& declared, const std::vector<C
 
 // What changes how cases are judged: tolerances that are still good. [any-thread; does not block; cannot fail]
 Judging judging_of(const Capabilities& declared, const std::string& today);
-// What became of a declared tolerance: how many cases it was about, and how many passed by it alone.
+// What became of a declared tolerance: how many cases it was about, how many passed by it alone, how many failed
+// nevertheless.
 struct ToleranceUse {
   const DeclaredTolerance* declared = nullptr;
   bool expired = false;
-  size_t cases = 0, needed = 0;
+  size_t cases = 0, needed = 0, failed = 0;
 };
 std::vector<ToleranceUse> tolerance_uses(const Capabilities& declared, const std::vector<CaseResult>& results,
                                          const std::string& today);
-// Tolerances whose cases ran and did not need them, a sentence each. [any-thread; does not block; cannot fail]
+// Tolerances whose cases passed and did not need them, a sentence each. [any-thread; does not block; cannot fail]
 std::vector<std::string> idle_tolerances(const Capabilities& declared, const std::vector<CaseResult>& results,
                                          const std::string& today);
 // "4 times the usual", "8 ULP". [any-thread; does not block; cannot fail]

@@ -66,7 +66,6 @@ TEST_CASE("kernels: an equal fragment is the same kernel") {
   Runtime runtime = open();
   Device device = target(runtime);
   const Kernel one = must(device.compile(add3(64))), other = must(device.compile(add3(64)));
-  CHECK(one.state() == other.state());
   CHECK(device.kernel_cache_stats().hits == 1);
   CHECK(device.kernel_cache_stats().kernels == 1);
 }

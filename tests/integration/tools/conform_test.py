@@ -224,7 +224,7 @@ class Conform(Case):
         return tenon("conform", plugin, "--quick", "--filter", "op add: f32 agrees with*", "--capabilities", declared, *words)
 
     def test_a_tolerance_lets_pass_what_it_says_and_shows_in_every_report(self):
-        line, why = "2 ULP (until 2999-01-01): truncates", 'ulp = 2\nreason = "truncates"'
+        line, why = "3 ULP (until 2999-01-01): truncates", 'ulp = 3\nreason = "truncates"'
         files = {form: self.folder / f"r.{form}" for form in ("json", "junit", "html")}
         done = self.tolerate(self.ULP_OFF, why, "2999-01-01", "--verify",
                              *(word for form, file in files.items() for word in (f"--{form}", file)))
@@ -232,7 +232,7 @@ class Conform(Case):
                     "elements need the tolerance that the vendor declares")
         report = json.loads(files["json"].read_text())
         self.assertEqual(report["tolerances"][0]["needed"], 1)
-        self.assertRegex(report["cases"][0]["finding"]["eased"], r"the farthest is off by 1(\.\d+)? ULP, 0 are usual")
+        self.assertRegex(report["cases"][0]["finding"]["eased"], r"the farthest is off by [12](\.\d+)? ULP, 0 are usual")
         suite = xml.etree.ElementTree.parse(files["junit"]).getroot().find("testsuite")
         told = {p.get("name"): p.get("value") for p in suite.find("properties")}
         self.assertIn(line, told["tolerance add.f32"])

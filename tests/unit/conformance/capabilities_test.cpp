@@ -216,7 +216,8 @@ TEST_CASE("capabilities: a tolerance past its date is told, and one that nobody 
                                      op_result("exp", "f32", Outcome::passed)},
       needed{op_result("exp", "f16", Outcome::passed, "2 elements"),
              op_result("exp", "f16", Outcome::passed)},
-      elsewhere{op_result("exp", "f16", Outcome::unsupported)};
+      elsewhere{op_result("exp", "f16", Outcome::unsupported)},
+      broken{op_result("exp", "f16", Outcome::failed)};
   REQUIRE(audit(*declared, idle, late, false).size() == 1);
   CHECK(audit(*declared, idle, late, false)[0].find("'exp' in f16 expired on 2026-12-31") !=
         std::string::npos);
@@ -228,6 +229,7 @@ TEST_CASE("capabilities: a tolerance past its date is told, and one that nobody 
         std::string::npos);
   CHECK(idle_tolerances(*declared, needed, today).empty());
   CHECK(idle_tolerances(*declared, elsewhere, today).empty());
+  CHECK(idle_tolerances(*declared, broken, today).empty());
   CHECK(idle_tolerances(*declared, idle, late).empty());
   const auto uses = tolerance_uses(*declared, needed, today);
   REQUIRE(uses.size() == 1);
