@@ -45,6 +45,19 @@ def check_log(log):
     return findings if seen else ["the assembler's log names no entry"]
 
 
+def narrowed(text):
+    """Whether all that is loaded in words are integers of 64 bits of which a cast keeps the lower part: of those the
+    assembler loads that part alone."""
+    wide = re.findall(r"x(\d+)\[u\] = [^;]*?\bload<\d+, (?:8|16), ", text)
+    for number in set(wide):
+        whole = re.search(rf"Lanes<[iu]64, \d+> x{number}\[", text)
+        uses = re.findall(rf"\bt{number}\b(?! =)", text)
+        casts = re.findall(rf"cast<[iu](?:8|16|32)>\(t{number}\)", text)
+        if not whole or len(uses) != len(casts):
+            return False
+    return bool(wide)
+
+
 def check_widths(source, image, least):
     """Words that the text of a wide entry names are words of its code; the widest has `least` bytes."""
     findings, code = [], cubin.accesses(image)
@@ -56,6 +69,8 @@ def check_widths(source, image, least):
         loads, stores = ({int(width) for width in wanted.findall(text)} for wanted in (WIDE_LOAD, WIDE_STORE))
         if max(loads | stores, default=0) < least:
             findings.append(f"{name}: its text asks for no access of {least} bytes")
+        if narrowed(text):
+            loads = set()
         for kind, wanted, found in (("loads", loads, code[name].loads), ("stores", stores, code[name].stores)):
             for width in sorted(wanted & {8, 16}):
                 if found[width] == 0:

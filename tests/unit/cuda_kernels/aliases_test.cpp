@@ -2,7 +2,7 @@
 // aliases_test.cpp: in-place pairs: which are honoured, and that what is overwritten is never read as read-only.
 #include "written.hpp"
 
-using namespace cuda_test;
+using namespace kernels_test;
 using tenon::cuda::honoured_aliases;
 
 TEST_CASE("alias: an input whose place an output takes is read like any memory, others past it") {

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-using namespace cuda_test;
+using namespace kernels_test;
 using namespace tenon::cuda;
 
 TEST_CASE("literal: halves are rounded to nearest even, with their subnormals, infinities and NaN") {

@@ -2,7 +2,7 @@
 // reductions_test.cpp: how reductions are laid over threads, blocks and steps.
 #include "written.hpp"
 
-using namespace cuda_test;
+using namespace kernels_test;
 
 namespace {
 

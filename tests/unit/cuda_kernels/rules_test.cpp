@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-using namespace cuda_test;
+using namespace kernels_test;
 
 namespace {
 std::atomic<uint64_t> allocations{0};

@@ -2,7 +2,7 @@
 // sources_test.cpp: what a source says: how wide it moves, what it may read past the caches, how it counts.
 #include "written.hpp"
 
-using namespace cuda_test;
+using namespace kernels_test;
 
 namespace {
 

@@ -11,7 +11,7 @@
 
 #include <string>
 
-namespace cuda_test {
+namespace kernels_test {
 
 using tenon::author::FragmentBuilder;
 using tenon::author::FragmentView;
@@ -51,4 +51,4 @@ inline void add(FragmentBuilder& f, uint32_t dtype, const std::vector<int64_t>& 
   f.node(TN_OP_add, {a, b}, {f.output(dtype, dims)});
 }
 
-}  // namespace cuda_test
+}  // namespace kernels_test
