@@ -97,8 +97,8 @@ Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   if (!found.ok()) return author::refuse(out, found.message());
   const auto nvrtc = compiler_.nvrtc(context().driver().version);
   if (!nvrtc.ok()) return author::refuse(out, nvrtc.message());
-  out.alias_mask = UINT64_MAX;
-  return author::accept(out, cost_ns(view));
+  out.alias_mask = honoured_aliases(view);
+  return author::accept(out, cost_ns(view), workspace_of(view, target()));
 }
 
 Result<Program> Device::write(const author::FragmentView& fragment) const {
