@@ -4,10 +4,11 @@
 # precondition is exit status 77 and shows as "Skipped", never as "Passed"; it never hides a failure.
 #
 #   tenon_add_test(NAME unit_pool SOURCES pool_test.cpp LABELS core stream LIBRARIES tenon_core
-#                  [TIMEOUT seconds] [DEPENDS target...] [ENVIRONMENT VAR=value...])
+#                  [TIMEOUT seconds] [DEPENDS target...] [ENVIRONMENT VAR=value...] [DEVICES cpu sim/ze...])
 #   tenon_add_script_test(NAME house_includes COMMAND python3 x.py [LABELS ...] [TIMEOUT ...] [ENVIRONMENT ...])
 #
-# LABELS core, cpu, stream, comm and sim are run under TSan too.
+# LABELS core, cpu, stream, comm and sim are run under TSan too. With DEVICES every case is an entry for each of them: the
+# program is passed --device=NAME (tests/support/device.hpp), and what stands before the '/' is one more label.
 find_package(doctest REQUIRED)
 include(doctest)
 
@@ -45,8 +46,18 @@ function(_tenon_timeout out timeout)
   set(${out} ${timeout} PARENT_SCOPE)
 endfunction()
 
+# One ctest entry "PREFIX/CASE" for each case of a program. Their names are known only after the build, so ctest sets their
+# properties when it reads them.
+function(_tenon_discover program prefix labels timeout environment)
+  string(MAKE_C_IDENTIFIER "${prefix}_TESTS" list)
+  doctest_discover_tests(${program} TEST_PREFIX "${prefix}/" TEST_LIST ${list} EXTRA_ARGS ${ARGN})
+  set(properties "${CMAKE_CURRENT_BINARY_DIR}/${list}_properties.cmake")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/test_properties.cmake.in" "${properties}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${properties}")
+endfunction()
+
 function(tenon_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES;DEPENDS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES;DEPENDS;ENVIRONMENT;DEVICES")
   if(NOT arg_NAME OR NOT arg_SOURCES OR NOT arg_LABELS)
     message(FATAL_ERROR "tenon_add_test(${arg_NAME}): NAME, SOURCES and LABELS are needed")
   endif()
@@ -63,13 +74,16 @@ function(tenon_add_test)
   if(arg_LABELS MATCHES "(^|;)(core|cpu|stream|comm|sim)(;|$)")
     add_dependencies(tenon_tsan_tests ${arg_NAME})
   endif()
-  doctest_discover_tests(${arg_NAME} TEST_PREFIX "${arg_NAME}/")
-  # The names of the cases are known only after the build, so ctest sets their properties when it reads them.
   _tenon_timeout(timeout "${arg_TIMEOUT}")
   set(environment ${TENON_TEST_ENVIRONMENT} ${arg_ENVIRONMENT})
-  set(properties "${CMAKE_CURRENT_BINARY_DIR}/${arg_NAME}_properties.cmake")
-  configure_file("${PROJECT_SOURCE_DIR}/cmake/test_properties.cmake.in" "${properties}" @ONLY)
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${properties}")
+  if(NOT DEFINED arg_DEVICES)
+    _tenon_discover(${arg_NAME} ${arg_NAME} "${arg_LABELS}" ${timeout} "${environment}")
+  endif()
+  foreach(device IN LISTS arg_DEVICES)
+    string(REGEX REPLACE "/.*" "" plugin "${device}")
+    _tenon_discover(${arg_NAME} ${arg_NAME}/${device} "${arg_LABELS};${plugin}" ${timeout} "${environment}"
+                    --device=${device})
+  endforeach()
 endfunction()
 
 function(tenon_add_script_test)

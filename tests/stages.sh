@@ -6,7 +6,7 @@
 
 STAGES=() # "name|minutes|result"
 FAILED=0
-PASSED_TESTS=0 FAILED_TESTS=0 SKIPPED_TESTS=0
+PASSED_TESTS=0 FAILED_TESTS=0 SKIPPED_TESTS=0 GPU_SKIPPED=0
 
 # Runs a stage and keeps what it prints in build/log: stage NAME COMMAND...
 # Never fails itself (a caller that tested its status would switch `set -e` off inside); STAGE_STATUS tells.
@@ -49,6 +49,7 @@ count_tests() {
   skipped=$(grep -cE '^[[:space:]]*[0-9]+ - .* \((Skipped|Disabled)\)$' "$1" || true)
   [[ -n $COUNTED && $skipped -gt 0 ]] || return 0
   SKIPPED_TESTS=$((SKIPPED_TESTS + skipped))
+  GPU_SKIPPED=$((GPU_SKIPPED + $(grep -cE '^[[:space:]]*[0-9]+ - gpu_.* \(Skipped\)$' "$1" || true)))
   PASSED_TESTS=$((PASSED_TESTS - skipped))
   COUNTED+=", $skipped of them skipped"
 }
@@ -73,6 +74,7 @@ close_tests() {
   printf '\n%d%% tests passed, %d tests failed out of %d\n' $(((total - FAILED_TESTS) * 100 / total)) \
     "$FAILED_TESTS" "$total"
   printf '%d tests passed, %d skipped\n' "$PASSED_TESTS" "$SKIPPED_TESTS"
+  printf 'GPU: %d skipped for want of a device\n' "$GPU_SKIPPED"
   [[ $FAILED -eq 0 ]] || echo "a stage failed; see above"
   return "$FAILED"
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // fate.cpp: whether a value of a stream was reached, and whether what was computed up to it can be trusted.
 //
+// A query costs little and may lag behind what is reached; a sync with a timeout of 0 does not. Whoever asks until the
+// answer is yes needs both, whoever can go on with a no takes a glance.
 // Invariant: waits name values recorded before them, so the values form no cycle even where the streams do; entries are
 // settled oldest first, which keeps the recursion as shallow as there are streams.
 #include "runtime/timeline.hpp"
@@ -35,11 +37,15 @@ Fate ask(Timeline& line, uint64_t value, const Deadline& deadline, uint64_t& new
     if (!pin) return after_end(line, deadline);
     tn_error error = no_error();
     if (!deadline.blocks()) {
-      if (line.api->query(line.handle, &newest, &error) == TN_OK)
-        return newest >= value ? Fate::reached : Fate::pending;
-      error = no_error();
+      if (line.api->query(line.handle, &newest, &error) != TN_OK) {
+        newest = 0;
+        error = no_error();
+      } else if (newest >= value) {
+        return Fate::reached;
+      } else if (deadline.glances()) {
+        return Fate::pending;
+      }
     }
-    newest = 0;
     const int32_t code = line.api->sync(line.handle, value, deadline.left_ns(), &error);
     if (code == TN_OK) return newest = value, Fate::reached;
     if (code == TN_TIMEOUT) return Fate::pending;
@@ -112,7 +118,7 @@ Fate judge(Timeline& line, uint64_t value, const Deadline& deadline, Status& why
   const uint64_t more = std::min(newest, recorded);
   if (more > line.reached.load(std::memory_order_relaxed) && line.healthy()) {
     Status unasked;
-    static_cast<void>(settle(line, more, Deadline::now(), unasked, sound));
+    static_cast<void>(settle(line, more, Deadline::glance(), unasked, sound));
     raise(line, std::min(more, sound));
   }
   return fate;
@@ -123,7 +129,7 @@ bool finished(Timeline& line, uint64_t value) noexcept {
   const Pin pin(line);
   if (!pin) return line.phase.load(std::memory_order_acquire) == Phase::closed;
   uint64_t newest = 0;
-  if (line.api->query(line.handle, &newest, nullptr) == TN_OK) return newest >= value;
+  if (line.api->query(line.handle, &newest, nullptr) == TN_OK && newest >= value) return true;
   return line.api->sync(line.handle, value, 0, nullptr) == TN_OK;
 }
 

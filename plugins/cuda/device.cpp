@@ -4,6 +4,8 @@
 
 #include <tenon/author/support.hpp>
 
+#include <array>
+
 namespace tenon::cuda {
 
 using author::text;
@@ -119,6 +121,7 @@ Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
   }
   Bundle bundle =
       TN_TRY(compiler_.compile(std::move(program.source), target().sm, context().driver().version));
+  bundle.identity = std::to_array(fragment.identity);
   return Kernel::make(gpu_, program, std::move(bundle), cost_ns(view));
 }
 
@@ -128,6 +131,7 @@ Result<std::unique_ptr<Kernel>> Device::load(const tn_fragment& fragment, std::s
   Program program = TN_TRY(write(view));
   Bundle bundle =
       TN_TRY(compiler_.expect(std::move(program.source), target().sm, context().driver().version));
+  bundle.identity = std::to_array(fragment.identity);
   TN_TRY(bundle.read(saved));
   return Kernel::make(gpu_, program, std::move(bundle), cost_ns(view));
 }

@@ -57,17 +57,19 @@ std::shared_ptr<Capturing> Stream::capturing() {
   return capturing_;
 }
 
-Status Stream::refuse_in_capture(const char* what) {
-  if (capturing() == nullptr) return {};
-  return Status(TN_INVALID,
-                text("this stream is being captured, and ", what, " cannot be: do it before or after"));
-}
-
-Result<bool> Stream::captured_by_owner() const {
+// A capture of ours, or one that the owner of a borrowed stream has begun.
+Result<bool> Stream::in_capture() {
+  if (capturing() != nullptr) return true;
   if (!borrowed_) return false;
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   TN_CUDA_IN(context_, cuStreamIsCapturing, native_, &status);
   return status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+Status Stream::refuse_in_capture(const char* what) {
+  if (!TN_TRY(in_capture())) return {};
+  return Status(TN_INVALID,
+                text("this stream is being captured, and ", what, " cannot be: do it before or after"));
 }
 
 Status Stream::copy(const tn_span& dst, const tn_span& src) {
@@ -113,8 +115,8 @@ Status Stream::launch(std::span<const Grid> grids, const void* arguments,
 
 Status Stream::host_call(void (*call)(void*), void* argument) {
   TN_TRY(takes_work());
-  TN_TRY(refuse_in_capture("a host call"));
   const Bound bound(context_.driver(), context_.handle());
+  TN_TRY(refuse_in_capture("a host call"));
   dirty_ = true;
   const CUresult result = context_.driver().cuLaunchHostFunc(native_, call, argument);
   return result == CUDA_SUCCESS ? Status() : note(context_.failed(result, "cuLaunchHostFunc"));
@@ -129,7 +131,7 @@ Result<uint64_t> Stream::record(uint32_t flags) {
   if (!dirty_ && !timed && !borrowed_) return timeline_.newest();
   const Bound bound(context_.driver(), context_.handle());
   if (const auto capture = capturing()) return record_captured(capture);
-  if (TN_TRY(captured_by_owner())) {
+  if (TN_TRY(in_capture())) {
     return Status(
         TN_INVALID,
         "the owner of this imported stream is capturing it, and a capture's values are its own: record "
@@ -159,7 +161,7 @@ Status Stream::wait(Stream& other, uint64_t value) {
     return wait_captured(theirs, other, value);
   const EventRef event = other.timeline_.event_for(value);
   if (!event) return {};
-  if (capturing() != nullptr) {
+  if (TN_TRY(in_capture())) {
     if (TN_TRY(other.timeline_.completed()) >= value) return {};
     return refuse_in_capture("a wait for work outside the capture");
   }
@@ -189,8 +191,8 @@ Status Stream::wait_captured(const std::shared_ptr<Capturing>& theirs, Stream& o
 
 Status Stream::wait_promise(const Promises& promises, uint64_t value) {
   if (promises.kept() >= value) return {};
-  TN_TRY(refuse_in_capture("a wait for a promise"));
   const Bound bound(context_.driver(), context_.handle());
+  TN_TRY(refuse_in_capture("a wait for a promise"));
   dirty_ = true;
   const CUresult result =
       context_.driver().cuStreamWaitValue64(native_, promises.address(), value, CU_STREAM_WAIT_VALUE_GEQ);
@@ -272,12 +274,14 @@ void Stream::drop_capture() {
 Status Stream::finish(uint32_t mode) {
   gone_ = true;
   const uint64_t unkept = promises_ != nullptr ? promises_->give_up() : 0;
+  Status broken = promises_ != nullptr ? promises_->failure() : Status();
   const Bound bound(context_.driver(), context_.handle());
   drop_capture();
   Status last = drain(mode);
   const bool busy = last.code() == TN_TIMEOUT;
   busy ? gpu_->leave_busy(native_) : gpu_->leave(native_);
   if (!borrowed_) context_.driver().cuStreamDestroy(native_);
+  if (last.ok()) last = std::move(broken);
   if (busy || (told_ && !last.ok())) return {};
   if (!last.ok() || unkept == 0 || mode == TN_DESTROY_ABANDON) return last;
   return Status(TN_INVALID,
@@ -311,10 +315,10 @@ Result<std::unique_ptr<Captured>> Stream::end_capture() {
 
 Status Stream::replay(const Captured& captured) {
   TN_TRY(takes_work());
-  TN_TRY(refuse_in_capture("the replay of another capture"));
   if (&captured.gpu() != gpu_.get())
     return Status(TN_INVALID, "this capture is of another device: replay it on a stream of its own device");
   const Bound bound(context_.driver(), context_.handle());
+  TN_TRY(refuse_in_capture("the replay of another capture"));
   dirty_ = true;
   const CUresult result = context_.driver().cuGraphLaunch(captured.native(), native_);
   return result == CUDA_SUCCESS ? Status() : note(context_.failed(result, "cuGraphLaunch"));

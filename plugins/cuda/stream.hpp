@@ -67,9 +67,7 @@ class Stream {
   Status takes_work();
   Status refuse_in_capture(const char* what);
   std::shared_ptr<Capturing> capturing();
-  // A capture that the owner of a borrowed stream has begun, seen now.
-  Result<bool> captured_by_owner() const;
-
+  Result<bool> in_capture();
   Result<uint64_t> record_captured(const std::shared_ptr<Capturing>& capture);
   Status wait_event(CUevent event);
   Status wait_captured(const std::shared_ptr<Capturing>& theirs, Stream& other, uint64_t value);

@@ -17,7 +17,7 @@ Status Executor::run(Card& card, std::span<std::byte* const> bindings, std::byte
                   "an executor was run twice, and executors of this profile run once "
                   "(sim.one_shot_kernels): prepare one for each launch");
   }
-  if (workspace != nullptr) std::memset(workspace, 0xEB, workspace_);
+  if (workspace != nullptr) card.arena().scribble(workspace, workspace_, std::byte{0xEB});
   program_->run(bindings, workspace);
   card.after_launch(program_->first_output(bindings));
   return {};

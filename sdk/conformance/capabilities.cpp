@@ -3,6 +3,7 @@
 #include "conformance/capabilities.hpp"
 
 #include "conformance/digest.hpp"
+#include "conformance/ops/row.hpp"
 #include "conformance/words.hpp"
 
 #define TOML_HEADER_ONLY 1
@@ -10,6 +11,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -56,11 +58,12 @@ Result<Declaration> read_entry(const std::string& file, const toml::table& table
   return out;
 }
 
-Result<std::vector<Declaration>> read_list(const std::string& file, const toml::table& root, const char* key,
-                                           bool dated) {
-  std::vector<Declaration> out;
+// Entries of a list, each read by `read`.
+template <class Entry, class Read>
+Status read_each(const std::string& file, const toml::table& root, const char* key, std::vector<Entry>& out,
+                 const Read& read) {
   const toml::node* list = root.get(key);
-  if (list == nullptr) return out;
+  if (list == nullptr) return {};
   if (list->as_array() == nullptr) {
     return Status(TN_INVALID, words(place(file, *list), ": write [[", key, "]], one table per entry"));
   }
@@ -68,27 +71,97 @@ Result<std::vector<Declaration>> read_list(const std::string& file, const toml::
     const toml::table* table = entry.as_table();
     if (table == nullptr)
       return Status(TN_INVALID, words(place(file, entry), ": an entry of ", key, " is no table"));
-    out.push_back(TN_TRY(read_entry(file, *table, dated)));
+    out.push_back(TN_TRY(read(*table)));
   }
+  return {};
+}
+
+// `factor` or `ulp`: one of them, and more than what holds without it.
+Result<Slack> slack_of(const std::string& file, const toml::table& table, const Row& row) {
+  const auto factor = table["factor"].value<double>(), ulps = table["ulp"].value<double>();
+  const auto wrong = [&](const auto&... what) {
+    return Status(TN_INVALID, words(place(file, table), ": ", what...));
+  };
+  if (table.contains("factor") == table.contains("ulp"))
+    return wrong("a tolerance has 'factor' (times the usual) or 'ulp', one of them");
+  if (ulps && *ulps > 0 && std::isfinite(*ulps)) return Slack{.factor = 1, .ulps = *ulps};
+  if (table.contains("ulp")) return wrong("'ulp' is no number above 0");
+  if (row.tolerance == Tolerance::EXACT)
+    return wrong("op '", row.name, "' is exact, and a multiple of nothing is nothing: write 'ulp'");
+  if (factor && *factor > 1 && std::isfinite(*factor)) return Slack{.factor = *factor, .ulps = 0};
+  return wrong("'factor' is no number above 1");
+}
+
+Result<DeclaredTolerance> read_tolerance(const std::string& file, const toml::table& table) {
+  static constexpr std::string_view known[] = {"op", "dtype", "factor", "ulp", "reason", "expires"};
+  for (const auto& [key, node] : table) {
+    if (std::find(std::begin(known), std::end(known), key.str()) == std::end(known))
+      return unknown_key(file, node, key.str(), "op, dtype, factor, ulp, reason, expires");
+  }
+  DeclaredTolerance out;
+  out.op = TN_TRY(text_of(file, table, "op"));
+  out.dtype = TN_TRY(text_of(file, table, "dtype"));
+  out.reason = TN_TRY(text_of(file, table, "reason"));
+  out.expires = TN_TRY(date_of(file, table, true));
+  const Row* const row = find_row(std::string_view(out.op));
+  if (row == nullptr || !is_single(*row))
+    return Status(TN_INVALID,
+                  words(place(file, table), ": '", out.op, "' is no op of ops.def that has cases"));
+  const uint32_t dtype = find_dtype(out.dtype);
+  const std::vector<uint32_t> types = subjects(*row);
+  if (!author::is_float(dtype) || std::find(types.begin(), types.end(), dtype) == types.end()) {
+    return Status(TN_INVALID, words(place(file, table), ": op '", out.op, "' has no case of dtype '",
+                                    out.dtype, "', or one that is no float"));
+  }
+  out.slack = TN_TRY(slack_of(file, table, *row));
   return out;
+}
+
+Result<Determinism> determinism_of(const std::string& file, const toml::table& plugin) {
+  if (!plugin.contains("determinism")) return Determinism::undeclared;
+  const std::string word = TN_TRY(text_of(file, plugin, "determinism"));
+  for (const Determinism one : {Determinism::bitwise, Determinism::varies}) {
+    if (word == name(one)) return one;
+  }
+  return Status(TN_INVALID, words(place(file, *plugin.get("determinism")), ": 'determinism' is '", word,
+                                  "': it must be bitwise or varies"));
+}
+
+Status refuse_twice(const Capabilities& out) {
+  for (size_t i = 0; i < out.tolerances.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const DeclaredTolerance &one = out.tolerances[i], &other = out.tolerances[j];
+      if (one.op == other.op && one.dtype == other.dtype)
+        return Status(TN_INVALID, words(out.file, ": [[tolerance]] of op '", one.op, "' in ", one.dtype,
+                                        " is there twice: keep one"));
+    }
+  }
+  return {};
 }
 
 Result<Capabilities> read_root(const std::string& file, const toml::table& root) {
   for (const auto& [key, node] : root) {
-    if (key == "plugin" || key == "unsupported" || key == "expected_failure") continue;
-    return unknown_key(file, node, key.str(), "[plugin], [[unsupported]], [[expected_failure]]");
+    if (key == "plugin" || key == "unsupported" || key == "expected_failure" || key == "tolerance") continue;
+    return unknown_key(file, node, key.str(),
+                       "[plugin], [[unsupported]], [[expected_failure]], [[tolerance]]");
   }
   const toml::table* plugin = root["plugin"].as_table();
   if (plugin == nullptr)
     return Status(TN_INVALID, words(file, ": the table [plugin] with the key 'name' is missing"));
   for (const auto& [key, node] : *plugin) {
-    if (key != "name") return unknown_key(file, node, key.str(), "name");
+    if (key != "name" && key != "determinism") return unknown_key(file, node, key.str(), "name, determinism");
   }
   Capabilities out;
   out.file = file;
   out.plugin = TN_TRY(text_of(file, *plugin, "name"));
-  out.unsupported = TN_TRY(read_list(file, root, "unsupported", false));
-  out.expected_failures = TN_TRY(read_list(file, root, "expected_failure", true));
+  out.determinism = TN_TRY(determinism_of(file, *plugin));
+  TN_TRY(read_each(file, root, "unsupported", out.unsupported,
+                   [&](const toml::table& table) { return read_entry(file, table, false); }));
+  TN_TRY(read_each(file, root, "expected_failure", out.expected_failures,
+                   [&](const toml::table& table) { return read_entry(file, table, true); }));
+  TN_TRY(read_each(file, root, "tolerance", out.tolerances,
+                   [&](const toml::table& table) { return read_tolerance(file, table); }));
+  TN_TRY(refuse_twice(out));
   return out;
 }
 
@@ -97,9 +170,10 @@ bool matches(const Declaration& entry, const CaseResult& result) {
          (!result.finding.tag.empty() && glob(entry.match, result.finding.tag));
 }
 
-bool expired(const Declaration& entry, const std::string& today) {
-  return !entry.expires.empty() && today > entry.expires;
+bool past(const std::string& expires, const std::string& today) {
+  return !expires.empty() && today > expires;
 }
+bool expired(const Declaration& entry, const std::string& today) { return past(entry.expires, today); }
 
 // The entry that speaks of `result`: one that is still good before one past its date.
 const Declaration* find(const std::vector<Declaration>& list, const CaseResult& result,
@@ -165,6 +239,23 @@ void audit_list(std::vector<std::string>& out, const char* list, const std::stri
   }
 }
 
+std::string who(const Capabilities& declared, const DeclaredTolerance& entry) {
+  return words(declared.file, ": [[tolerance]] of op '", entry.op, "' in ", entry.dtype);
+}
+
+void audit_tolerances(std::vector<std::string>& out, const Capabilities& declared,
+                      const std::vector<CaseResult>& results, const std::string& today, bool complete) {
+  for (const ToleranceUse& use : tolerance_uses(declared, results, today)) {
+    if (use.expired) {
+      out.push_back(words(who(declared, *use.declared), " expired on ", use.declared->expires,
+                          ": mend the plugin, or argue for another date (", use.declared->reason, ")"));
+    } else if (complete && use.cases == 0) {
+      out.push_back(
+          words(who(declared, *use.declared), " excuses nothing: no such case was executed: take it out"));
+    }
+  }
+}
+
 }  // namespace
 
 bool glob(const std::string& pattern, std::string_view text) {
@@ -213,7 +304,49 @@ std::vector<std::string> audit(const Capabilities& declared, const std::vector<C
   std::vector<std::string> out;
   audit_list(out, "unsupported", declared.file, declared.unsupported, results, today, complete);
   audit_list(out, "expected_failure", declared.file, declared.expected_failures, results, today, complete);
+  audit_tolerances(out, declared, results, today, complete);
   return out;
+}
+
+Judging judging_of(const Capabilities& declared, const std::string& today) {
+  Judging out{.slack = {}, .determinism = declared.determinism};
+  for (const DeclaredTolerance& entry : declared.tolerances) {
+    if (!past(entry.expires, today)) out.slack[entry.op + "." + entry.dtype] = entry.slack;
+  }
+  return out;
+}
+
+std::vector<ToleranceUse> tolerance_uses(const Capabilities& declared, const std::vector<CaseResult>& results,
+                                         const std::string& today) {
+  std::vector<ToleranceUse> out;
+  for (const DeclaredTolerance& entry : declared.tolerances) {
+    ToleranceUse& use =
+        out.emplace_back(ToleranceUse{.declared = &entry, .expired = past(entry.expires, today)});
+    for (const CaseResult& result : results) {
+      if (result.op != entry.op || result.dtype != entry.dtype) continue;
+      const Outcome outcome = result.finding.outcome;
+      if (outcome == Outcome::passed || outcome == Outcome::failed) ++use.cases;
+      if (outcome == Outcome::failed) ++use.failed;
+      if (!result.finding.eased.empty()) ++use.needed;
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> idle_tolerances(const Capabilities& declared, const std::vector<CaseResult>& results,
+                                         const std::string& today) {
+  std::vector<std::string> out;
+  for (const ToleranceUse& use : tolerance_uses(declared, results, today)) {
+    if (use.expired || use.cases == 0 || use.needed != 0 || use.failed != 0) continue;
+    out.push_back(words(who(declared, *use.declared), ": ", use.cases,
+                        use.cases == 1 ? " case was" : " cases were",
+                        " executed, and none needed it: try other seeds, and then take it out"));
+  }
+  return out;
+}
+
+std::string told(const Slack& slack) {
+  return slack.ulps > 0 ? words(slack.ulps, " ULP") : words(slack.factor, " times the usual");
 }
 
 }  // namespace tenon::conform

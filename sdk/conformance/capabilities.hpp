@@ -3,6 +3,7 @@
 //
 //   [plugin]
 //   name = "foo"
+//   determinism = "bitwise"    # optional: equal numbers give equal bits; or "varies", they need not
 //   [[unsupported]]            # the device cannot, the plugin says TN_UNSUPPORTED
 //   match = "stream.promise"   # a tag, or a glob over case names
 //   reason = "the runtime has no host-signalled events"
@@ -11,8 +12,14 @@
 //   match = "copy: odd *"
 //   reason = "DMA needs 4-byte offsets until driver 5.2"
 //   expires = 2026-12-31
+//   [[tolerance]]              # results that are farther off than the rules allow
+//   op = "exp"
+//   dtype = "f16"              # the type that the case names
+//   factor = 4                 # times what is usual; or ulp = 8: that much, where it is more
+//   reason = "a table of 256 entries"
+//   expires = 2026-12-31
 //
-// Invariant: both lists need a reason, an expected failure needs its date; an unknown key is an error, so a misspelt one
+// Invariant: every list needs a reason, an expected failure and a tolerance need their date; an unknown key is an error, so a misspelt one
 // never hides a failure, and an entry past its date excuses nothing.
 #pragma once
 
@@ -29,11 +36,19 @@ struct Declaration {
   std::string expires{};  // "2026-12-31", the last good day; empty: never
 };
 
+struct DeclaredTolerance {
+  std::string op{}, dtype{};
+  Slack slack{};
+  std::string reason{}, expires{};
+};
+
 struct Capabilities {
   std::string file{};    // empty: the vendor declared nothing
   std::string digest{};  // SHA-256 of it
   std::string plugin{};
   std::vector<Declaration> unsupported{}, expected_failures{};
+  std::vector<DeclaredTolerance> tolerances{};
+  Determinism determinism = Determinism::undeclared;
 };
 
 // Reads a file. TN_NOT_FOUND, TN_INVALID with place and remedy. [any-thread; may block; may fail]
@@ -47,6 +62,23 @@ void decide(CaseResult& result, const Capabilities& declared, const std::string&
 // an entry that excuses nothing. A run with --verify fails for any of them. [any-thread; does not block; cannot fail]
 std::vector<std::string> audit(const Capabilities& declared, const std::vector<CaseResult>& results,
                                const std::string& today, bool complete);
+
+// What changes how cases are judged: tolerances that are still good. [any-thread; does not block; cannot fail]
+Judging judging_of(const Capabilities& declared, const std::string& today);
+// What became of a declared tolerance: how many cases it was about, how many passed by it alone, how many failed
+// nevertheless.
+struct ToleranceUse {
+  const DeclaredTolerance* declared = nullptr;
+  bool expired = false;
+  size_t cases = 0, needed = 0, failed = 0;
+};
+std::vector<ToleranceUse> tolerance_uses(const Capabilities& declared, const std::vector<CaseResult>& results,
+                                         const std::string& today);
+// Tolerances whose cases passed and did not need them, a sentence each. [any-thread; does not block; cannot fail]
+std::vector<std::string> idle_tolerances(const Capabilities& declared, const std::vector<CaseResult>& results,
+                                         const std::string& today);
+// "4 times the usual", "8 ULP". [any-thread; does not block; cannot fail]
+std::string told(const Slack& slack);
 
 // Whether `pattern` (*, ?, [a-z]) matches the whole of `text`. [any-thread; does not block; cannot fail]
 bool glob(const std::string& pattern, std::string_view text);

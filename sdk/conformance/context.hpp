@@ -6,6 +6,7 @@
 #pragma once
 
 #include "conformance/breadcrumb.hpp"
+#include "conformance/judging.hpp"
 #include "conformance/library.hpp"
 #include "conformance/random.hpp"
 #include "conformance/words.hpp"
@@ -32,6 +33,7 @@ struct Settings {
   uint64_t seed = 1;
   uint64_t patience_ns = 10'000'000'000;  // longest wait inside a case before it says what it waited for
   std::map<std::string, std::string> options{};  // for the plugin, through the host
+  Judging judging{};                             // as the vendor declares
 };
 
 // What became of a case, before the vendor's declarations are looked at.
@@ -43,6 +45,7 @@ struct Finding {
   std::vector<std::string> warnings{};
   std::string reason{};  // of a skip
   std::string tag{};     // what it is about, or what is unsupported: "stream.promise", "memory.managed"
+  std::string eased{};   // what only the vendor's tolerance let pass; empty: nothing
   uint64_t checks = 0;   // expectations looked at
   uint64_t drawn = 0;    // digest of the random numbers drawn
 };
@@ -78,6 +81,8 @@ class Context {
   }
   void fail(std::string story);
   void warn(std::string story);
+  // Tells that results passed by the vendor's tolerance alone. [case's thread]
+  void ease(std::string story) { finding_.eased = std::move(story); }
   // Leaves the case because the machine lacks something. [case's thread]
   Status skip(std::string reason);
   // Leaves the case because the plugin lacks `tag`; the vendor explains it in capabilities.toml. [case's thread]

@@ -26,6 +26,7 @@ std::filesystem::path cache_folder() {
 std::string key_of(const Options& options, const std::string& digest) {
   std::string out = words(digest, '\n', options.seed, '\n', options.device, '\n', options.quick, '\n');
   for (const auto& [key, value] : options.options) out += words(key, '=', value, '\n');
+  out += to_json(options.judging).dump() + '\n';
   if (options.worker.empty()) return out;
   std::error_code ignored;
   const std::filesystem::path kit = options.worker.front();

@@ -72,12 +72,27 @@ FunctionDescription function_from(const Json& json) {
 
 }  // namespace
 
+Json to_json(const Judging& judging) {
+  Json slack = Json::object();
+  for (const auto& [which, one] : judging.slack) slack[which] = {{"factor", one.factor}, {"ulp", one.ulps}};
+  return {{"determinism", static_cast<int>(judging.determinism)}, {"slack", slack}};
+}
+
+Judging judging_from(const Json& json) {
+  Judging out;
+  out.determinism = static_cast<Determinism>(json.at("determinism").get<int>());
+  for (const auto& [which, one] : json.at("slack").items())
+    out.slack[which] = {.factor = one.at("factor"), .ulps = one.at("ulp")};
+  return out;
+}
+
 Json to_json(const Finding& finding) {
   return {{"outcome", static_cast<int>(finding.outcome)},
           {"failures", finding.failures},
           {"warnings", finding.warnings},
           {"reason", finding.reason},
           {"tag", finding.tag},
+          {"eased", finding.eased},
           {"checks", finding.checks},
           {"drawn", words(hex(finding.drawn))}};
 }
@@ -89,6 +104,7 @@ Finding finding_from(const Json& json) {
   out.warnings = json.at("warnings").get<std::vector<std::string>>();
   out.reason = json.at("reason");
   out.tag = json.at("tag");
+  out.eased = json.at("eased");
   out.checks = json.at("checks");
   out.drawn = std::stoull(json.at("drawn").get<std::string>(), nullptr, 16);
   return out;

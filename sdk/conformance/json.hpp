@@ -12,6 +12,8 @@ namespace tenon::conform {
 
 using Json = nlohmann::ordered_json;
 
+Json to_json(const Judging& judging);
+Judging judging_from(const Json& json);
 Json to_json(const Finding& finding);
 Finding finding_from(const Json& json);
 Json to_json(const CaseResult& result);

@@ -41,6 +41,7 @@ Request read_request(const Json& json) {
   s.seed = json.at("seed");
   s.patience_ns = json.at("patience_ns");
   s.options = json.at("options").get<std::map<std::string, std::string>>();
+  s.judging = judging_from(json.at("judging"));
   out.round = json.at("round");
   out.describe = json.at("describe");
   out.perf = json.at("perf");
@@ -72,6 +73,7 @@ std::string encode(const Request& request) {
                {"seed", s.seed},
                {"patience_ns", s.patience_ns},
                {"options", s.options},
+               {"judging", to_json(s.judging)},
                {"round", request.round},
                {"describe", request.describe},
                {"perf", request.perf},

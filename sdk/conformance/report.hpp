@@ -42,6 +42,9 @@ std::vector<Gap> gaps_of(const Report& report);
 // The gaps, each with its reason or the remedy.
 void print_gaps(std::ostream& out, const Report& report, const Style& style);
 
+// "exp.f16: 4 times the usual (until 2027-06-30): a table; 2 of 3 cases need it". [any-thread; cannot fail]
+std::vector<std::string> tolerance_lines(const Report& report);
+
 // "12.3 GB/s, 98 % of …; 11.9 … 12.6, ±1.2 %, 25 samples", or why there is none.
 std::string figure_text(const Figure& figure);
 // The figures of --perf, group by group.

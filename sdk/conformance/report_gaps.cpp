@@ -73,6 +73,18 @@ std::vector<Gap> gaps_of(const Report& report) {
   return out;
 }
 
+std::vector<std::string> tolerance_lines(const Report& report) {
+  std::vector<std::string> out;
+  for (const ToleranceUse& use : tolerance_uses(report.declared, report.results, report.today())) {
+    const DeclaredTolerance& d = *use.declared;
+    std::string line = words(d.op, ".", d.dtype, ": ", told(d.slack), " (until ", d.expires, "): ", d.reason);
+    if (use.expired) line += "; past its date, it does not count";
+    if (!use.expired && use.cases > 0) line += words("; ", use.needed, " of ", use.cases, " cases need it");
+    out.push_back(std::move(line));
+  }
+  return out;
+}
+
 void print_gaps(std::ostream& out, const Report& report, const Style& style) {
   constexpr size_t told = 6;
   const std::vector<Gap> gaps = gaps_of(report);

@@ -49,6 +49,24 @@ Json gaps_json(const Report& report) {
   return out;
 }
 
+Json tolerances_json(const Report& report) {
+  Json out = Json::array();
+  for (const ToleranceUse& use : tolerance_uses(report.declared, report.results, report.today())) {
+    const DeclaredTolerance& d = *use.declared;
+    out.push_back({{"op", d.op},
+                   {"dtype", d.dtype},
+                   {"allows", told(d.slack)},
+                   {"factor", d.slack.factor},
+                   {"ulp", d.slack.ulps},
+                   {"reason", d.reason},
+                   {"expires", d.expires},
+                   {"expired", use.expired},
+                   {"cases", use.cases},
+                   {"needed", use.needed}});
+  }
+  return out;
+}
+
 Json whole(const Report& report) {
   const Options& o = report.options;
   std::map<std::string, size_t> verdicts;
@@ -70,7 +88,10 @@ Json whole(const Report& report) {
           {"resumed", report.resumed},
           {"capabilities", report.declared.file},
           {"capabilities_digest", report.declared.digest},
+          {"determinism", name(report.declared.determinism)},
+          {"tolerances", tolerances_json(report)},
           {"complaints", report.complaints},
+          {"remarks", report.remarks},
           {"environment", pairs(o.environment)},
           {"began", report.began},
           {"passed", report.passed()},

@@ -73,9 +73,9 @@ void write_case(std::string& out, const Report& report, const CaseResult& result
   } else if (is_skip(result.verdict, report.options.verify)) {
     out += words("      <skipped message=\"", name(result.verdict), ": ", xml(reason_of(result)), "\"/>\n");
   }
-  if (!result.finding.warnings.empty()) {
-    out += words("      <system-out>", xml(joined(result.finding.warnings)), "</system-out>\n");
-  }
+  std::vector<std::string> notes = result.finding.warnings;
+  if (!result.finding.eased.empty()) notes.push_back(result.finding.eased);
+  if (!notes.empty()) out += words("      <system-out>", xml(joined(notes)), "</system-out>\n");
   out += "    </testcase>\n";
 }
 
@@ -94,6 +94,12 @@ std::string properties(const Report& report) {
   std::string out = property("library", o.plugin) + property("sha256", report.digest) +
                     property("seed", words(o.seed)) + property("device", words(o.device));
   if (!report.declared.file.empty()) out += property("capabilities", report.declared.file);
+  if (!report.declared.file.empty()) out += property("determinism", name(report.declared.determinism));
+  for (const std::string& line : tolerance_lines(report)) {
+    const size_t colon = line.find(": ");
+    out += property("tolerance " + line.substr(0, colon), line.substr(colon + 2));
+  }
+  for (const std::string& remark : report.remarks) out += property("remark", remark);
   for (const auto& [key, value] : o.options) out += property("option " + key, value);
   for (const auto& [key, value] : o.environment) out += property(key, value);
   for (const Figure& figure : report.performance.figures) {

@@ -62,7 +62,14 @@ void print_expected_failures(std::ostream& out, const Report& report) {
   }
 }
 
+void print_tolerances(std::ostream& out, const Report& report) {
+  const std::vector<std::string> lines = tolerance_lines(report);
+  if (!lines.empty()) out << "\nTolerances, set by the vendor:\n";
+  for (const std::string& line : lines) out << "  " << line << "\n";
+}
+
 void print_complaints(std::ostream& out, const Report& report, const Style& style) {
+  for (const std::string& remark : report.remarks) out << "\nwarning: " << remark << "\n";
   if (report.complaints.empty()) return;
   const std::string title = report.options.verify
                                 ? style.bad("The declarations do not hold:")
@@ -94,6 +101,8 @@ void print_header(std::ostream& out, const Report& report, size_t total, const S
   if (o.round > 0) out << ", from round " << o.round;
   out << (report.declared.file.empty() ? ", nothing declared by the vendor"
                                        : ", declared: " + report.declared.file);
+  if (report.declared.determinism != Determinism::undeclared)
+    out << ", determinism " << name(report.declared.determinism);
   if (report.resumed > 0) out << ", " << report.resumed << " resumed";
   out << "\n\n";
 }
@@ -119,6 +128,7 @@ void print_trouble(std::ostream& out, const Report& report, const CaseResult& re
   if (failures.size() > told)
     out << margin << style.quiet(words("and ", failures.size() - told, " more")) << "\n";
   for (const std::string& story : result.finding.warnings) indent(out, "warning: " + story, margin);
+  if (!result.finding.eased.empty()) indent(out, result.finding.eased, margin);
   if (!result.finding.reason.empty()) indent(out, result.finding.reason, margin);
   if (!result.declared.empty()) indent(out, "declared: " + declared_text(result), margin);
   if (!counts_as_failure(result.verdict, report.options.verify)) return;
@@ -136,7 +146,7 @@ bool noteworthy(const CaseResult& result) {
     case Verdict::skipped:
     case Verdict::unsupported:
     case Verdict::unexplained:
-      return !result.finding.warnings.empty();
+      return !result.finding.warnings.empty() || !result.finding.eased.empty();
     default:
       return true;
   }
@@ -159,6 +169,7 @@ void print_summary(std::ostream& out, const Report& report, const Style& style) 
   }
   print_gaps(out, report, style);
   print_expected_failures(out, report);
+  print_tolerances(out, report);
   print_complaints(out, report, style);
   print_figures(out, report.performance, style);
   out << "\n"

@@ -88,7 +88,6 @@ class Run {
   Status check_declared() const;
   Events events();
   size_t total() const { return wanted_.size() * report_.options.repeat; }
-  std::string today() const { return report_.began.substr(0, 10); }
 
   const Watch& watch_;
   Report report_{};
@@ -103,6 +102,7 @@ Status Run::prepare() {
   const Options& options = report_.options;
   report_.digest = TN_TRY(file_digest(options.plugin));
   report_.declared = TN_TRY(find_capabilities(options));
+  report_.options.judging = judging_of(report_.declared, report_.today());
   wanted_ = select(options);
   if (wanted_.empty()) return Status(TN_INVALID, "no case is selected: see `tenon conform --list`");
   journal_.emplace(options, report_.digest);
@@ -139,7 +139,7 @@ void Run::try_alone(CaseResult& result) {
 }
 
 void Run::take(CaseResult result, bool fresh) {
-  decide(result, report_.declared, today());
+  decide(result, report_.declared, report_.today());
   if (fresh && result.verdict == Verdict::failed) try_alone(result);
   done_.insert({result.name, result.round});
   if (fresh) journal_->append(result);
@@ -217,7 +217,8 @@ Report Run::finish() && {
                    });
   const Options& o = report_.options;
   const bool complete = report_.plugin && o.level < 0 && o.filters.empty();
-  report_.complaints = audit(report_.declared, report_.results, today(), complete);
+  report_.complaints = audit(report_.declared, report_.results, report_.today(), complete);
+  if (o.verify) report_.remarks = idle_tolerances(report_.declared, report_.results, report_.today());
   report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   return std::move(report_);
 }

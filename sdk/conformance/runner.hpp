@@ -34,6 +34,7 @@ struct Options {
   uint32_t jobs = 1, device = 0;
   double deadline_s = default_deadline_s;        // of one case
   std::map<std::string, std::string> options{};  // for the plugin: "threads" → "2"
+  Judging judging{};                             // of the vendor's declarations; `run` fills it in
   // What a report says about where it was made: "cpu" → "…". It changes nothing.
   std::vector<std::pair<std::string, std::string>> environment{};
 };
@@ -45,12 +46,15 @@ struct Report {
   std::string trouble{};  // why the plugin could not be described
   Capabilities declared{};
   std::vector<std::string> complaints{};  // about the declarations: failures under --verify
+  std::vector<std::string> remarks{};     // about them, too: warnings
   std::vector<CaseResult> results{};
   Performance performance{};
   size_t resumed = 0;   // results taken from an earlier run
   std::string began{};  // "2026-05-31T12:00:00Z"
   double seconds = 0;
 
+  // The day it began, by which declarations expire.
+  std::string today() const { return began.substr(0, 10); }
   size_t count(Verdict verdict) const noexcept;
   // Cases whose body ran, whatever came of it.
   size_t executed() const noexcept;

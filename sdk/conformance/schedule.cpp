@@ -63,6 +63,7 @@ Status Worker::start(bool describe) {
   request.settings.seed = options_.seed;
   request.settings.patience_ns = static_cast<uint64_t>(options_.deadline_s * 1e9 / 3);
   request.settings.options = options_.options;
+  request.settings.judging = options_.judging;
   request.round = batch_.round;
   request.describe = describe;
   for (const Case* wanted : batch_.cases) request.cases.emplace_back(wanted->name);

@@ -3,6 +3,7 @@
 // Invariant: a run that executes no test case fails, so a filter that matches nothing (a renamed case, a
 // name that was quoted wrongly) cannot pass for a success; and a skip counts as one only when nothing failed.
 #define DOCTEST_CONFIG_IMPLEMENT
+#include "support/device.hpp"
 #include "support/skip.hpp"
 
 #include <chrono>
@@ -60,6 +61,7 @@ void let_threads_end() {}
 }  // namespace
 
 int main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) tenon::test::read_device(argv[i]);
   doctest::Context context(argc, argv);
   const int failed = context.run();
   if (context.shouldExit()) return failed;  // --help, --list-test-cases

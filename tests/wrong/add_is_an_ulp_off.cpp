@@ -6,5 +6,8 @@
 #include <cmath>
 
 WRONG_PLUGIN(tables) {
-  honest::arithmetic().add = [](float a, float b) { return std::nextafter(a + b, -INFINITY); };
+  honest::arithmetic().add = [](float a, float b) {
+    const float sum = a + b;
+    return std::isfinite(sum) ? std::nextafter(sum, -INFINITY) : sum;
+  };
 }

@@ -52,7 +52,7 @@ class TN_API Buffer {
   // [any-thread; does not block; may fail]
   Result<uint64_t> address() const;
   // Declares a use on another stream, up to all that is enqueued there now: the memory is not reused before. Several
-  // threads may declare uses of one buffer at once. [the other stream's thread; does not block; may fail]
+  // threads may declare uses of one buffer at once. [the other stream's thread; may block, as record does; may fail]
   Status used_on(Stream& stream);
 
  private:

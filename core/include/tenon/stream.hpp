@@ -59,9 +59,10 @@ class TN_API Stream {
   explicit Stream(detail::Ref<detail::StreamState> state) noexcept : state_(std::move(state)) {}
   explicit operator bool() const noexcept { return static_cast<bool>(state_); }
 
-  // The point that is reached when all work enqueued so far has finished. [stream's thread; does not block; may fail]
+  // The point that is reached when all work enqueued so far has finished. Blocks where the device has a fixed number of
+  // events, limits().max_pending_records, until one is free. [stream's thread; may block; may fail]
   Result<Point> record(Timed timed = Timed::no);
-  // The same as a bare value, for those who keep the stream themselves. [stream's thread; does not block; may fail]
+  // The same as a bare value, for those who keep the stream themselves. [stream's thread; may block; may fail]
   Result<uint64_t> record_value(Timed timed = Timed::no);
   // Later work starts after `point`. A reached point costs a load. A point of another plugin or device is bridged; where
   // this stream's plugin has no promises the host blocks here until it is reached. TN_INVALID for a value that was

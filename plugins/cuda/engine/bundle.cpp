@@ -17,6 +17,7 @@ namespace {
 struct Head {
   char magic[8];
   uint32_t sm, compiler;
+  std::array<uint8_t, 32> identity;
   uint64_t source_bytes, image_bytes, image_sum;
 };
 constexpr char magic[8] = {'T', 'N', 'C', 'U', 'D', 'A', '0', '1'};
@@ -31,6 +32,7 @@ Head head_of(const Bundle& b) {
   Head out{.magic = {},
            .sm = b.sm,
            .compiler = b.compiler,
+           .identity = b.identity,
            .source_bytes = b.source.size(),
            .image_bytes = b.image.size(),
            .image_sum = sum(b.image)};
@@ -75,6 +77,7 @@ Status Bundle::read(std::span<const std::byte> saved) {
   if (head.sm != sm) return mismatch(text("were compiled for sm_", head.sm, ", and this device is sm_", sm));
   if (head.compiler != compiler)
     return mismatch(text("were compiled by NVRTC ", head.compiler, ", and this one is ", compiler));
+  if (head.identity != identity) return mismatch("were saved for another fragment");
   const uint64_t rest = saved.size() - sizeof head;
   if (head.source_bytes > rest || head.image_bytes != rest - head.source_bytes)
     return mismatch("are cut off");

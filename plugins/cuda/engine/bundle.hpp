@@ -7,6 +7,7 @@
 
 #include <tenon/result.hpp>
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@ namespace tenon::cuda {
 struct Bundle {
   uint32_t sm = 0;
   uint32_t compiler = 0;  // NVRTC's version: 1300
+  std::array<uint8_t, 32>
+      identity{};  // of the fragment it is saved for; zero in the folder, where equal sources meet
   std::string source{};
   std::string image{};
 

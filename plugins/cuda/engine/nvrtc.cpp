@@ -31,7 +31,7 @@ std::vector<std::string> usual_places(int driver_major) {
 }
 
 // --fmad=false: an op rounds as ops.def says, so a group of ops gives the same bits as the ops one by one.
-constexpr const char* common_options[] = {"--std=c++17", "--fmad=false", "--default-device"};
+constexpr const char* common_options[] = {"--std=c++17", "--fmad=false"};
 
 }  // namespace
 

@@ -56,7 +56,7 @@ void Promises::settle() {
                                " by its signal"),
                .flags = TN_ERROR_ASYNC};
   }
-  word_.store(broken_at_ == UINT64_MAX ? settled_ : UINT64_MAX, std::memory_order_release);
+  word_.store(broken_at_ == UINT64_MAX ? settled_ : all, std::memory_order_release);
 }
 
 Status Promises::failure() const {
@@ -81,7 +81,7 @@ Status Promises::sync(uint64_t value, uint64_t timeout_ns) {
 
 uint64_t Promises::give_up() noexcept {
   const std::lock_guard lock(mutex_);
-  word_.store(UINT64_MAX, std::memory_order_release);
+  word_.store(all, std::memory_order_release);
   return static_cast<uint64_t>(std::count(codes_.begin(), codes_.end(), open));
 }
 

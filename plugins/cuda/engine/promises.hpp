@@ -49,6 +49,8 @@ class Promises {
 
  private:
   static constexpr int32_t open = -1;
+  // The word that lets everyone pass. Devices compare in a circle: what is half of it ahead counts as behind.
+  static constexpr uint64_t all = uint64_t{1} << 62;
   void settle();
 
   std::atomic<uint64_t>& word_;

@@ -26,8 +26,8 @@ uint32_t aligned_bytes(const Affine& sum, uint32_t variable, uint32_t lanes, uin
 
 }  // namespace
 
-Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions, uint32_t element_bytes,
-               const Tile& tile) {
+Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions,
+               uint32_t element_bytes, const Tile& tile) {
   if (tile.variable == no_variable || tile.lanes == 1) return {};
   const bool own = space.depends_indirectly(sum, tile.variable) ||
                    std::ranges::any_of(conditions, [&](const Condition& one) {
@@ -58,7 +58,8 @@ std::string Frame::address_to(uint32_t binding, uint32_t dtype) const {
 }
 
 std::string Frame::workspace(uint64_t offset, const std::string& type) const {
-  return text("reinterpret_cast<", type, "*>(static_cast<u8*>(p.at[", fragment.binding_count(), "]) + ", offset, "ull)");
+  return text("reinterpret_cast<", type, "*>(static_cast<u8*>(p.at[", fragment.binding_count(), "]) + ",
+              offset, "ull)");
 }
 
 Body::Body(const Frame& frame, const Trace& trace, const Tile& tile, size_t first, size_t last)
@@ -93,9 +94,7 @@ const char* Body::index_type(const Trace& trace) {
   return most < (int64_t{1} << 31) ? "u32" : "u64";
 }
 
-std::string Body::number(int64_t value) const {
-  return text(value, index_[1] == '6' ? "ull" : "u");
-}
+std::string Body::number(int64_t value) const { return text(value, index_[1] == '6' ? "ull" : "u"); }
 
 std::string Body::name(uint32_t variable, bool in_lane) const {
   if (trace_.space.is_derived(variable)) return text("d", variable);
@@ -109,8 +108,8 @@ std::string Body::spelled(const Affine& sum, bool in_lane) const {
     out += name(term.variable, in_lane);
     if (term.factor != 1) out += " * " + number(term.factor);
   }
-  if (out.empty()) return number(std::max<int64_t>(sum.constant, 0));
-  if (sum.constant > 0) out += " + " + number(sum.constant);
+  if (out.empty()) out = number(0);
+  if (sum.constant > 0) out = (sum.terms.empty() ? "" : out + " + ") + number(sum.constant);
   if (sum.constant < 0) out += " - " + number(-sum.constant);
   return out;
 }
@@ -136,7 +135,8 @@ void Body::derive(Source& out, bool in_lane) const {
     if (varies(*variable.from) != in_lane) continue;
     std::string value = text("(", spelled(*variable.from, in_lane), ")");
     if (variable.divide != 1) value += " / " + number(variable.divide);
-    if (trace_.space.most(*variable.from) / variable.divide >= variable.extent) value += " % " + number(variable.extent);
+    if (trace_.space.most(*variable.from) / variable.divide >= variable.extent)
+      value += " % " + number(variable.extent);
     out.line("[[maybe_unused]] const ", index_, " d", v, " = ", value, ";");
   }
 }
@@ -147,8 +147,8 @@ void Body::declare(Source& out) const {
     if (value.kind != Value::Kind::load) continue;
     const Width width = width_of(trace_.space, value.sum, value.conditions, bytes_of(value.dtype), tile_);
     if (width.kind == Width::Kind::lane) continue;
-    out.line("Lanes<", stored_type(value.dtype), ", ", width.kind == Width::Kind::once ? 1 : tile_.lanes, "> x", i, "[",
-             tile_.unroll, "];");
+    out.line("Lanes<", stored_type(value.dtype), ", ", width.kind == Width::Kind::once ? 1 : tile_.lanes,
+             "> x", i, "[", tile_.unroll, "];");
   }
 }
 
@@ -187,7 +187,8 @@ void Body::load(Source& out) const {
     }
     const std::string wanted = condition(value.conditions, false);
     const uint32_t lanes = width.kind == Width::Kind::once ? 1 : tile_.lanes;
-    if (!wanted.empty()) made = text(wanted, " ? ", made, " : Lanes<", stored_type(value.dtype), ", ", lanes, ">{}");
+    if (!wanted.empty())
+      made = text(wanted, " ? ", made, " : Lanes<", stored_type(value.dtype), ", ", lanes, ">{}");
     out.line("x", i, "[u] = ", made, ";");
   }
 }
@@ -224,8 +225,8 @@ std::string Body::value_text(const Value& value) const {
       std::string wanted = text("static_cast<u64>(", argument(0), ") < ", value.rows, "ull");
       if (!value.conditions.empty()) wanted += " && " + condition(value.conditions, true);
       return text("widen(", wanted, " ? load<1, ", bytes_of(value.dtype), ", ", read_only, ">(",
-                  frame_.address(value.tensor), " + (static_cast<u64>(", argument(0), ") * ", value.step, "ull + (",
-                  spelled(value.sum, true), "))).at[0] : ", stored_type(value.dtype), "{})");
+                  frame_.address(value.tensor), " + (static_cast<u64>(", argument(0), ") * ", value.step,
+                  "ull + (", spelled(value.sum, true), "))).at[0] : ", stored_type(value.dtype), "{})");
     }
     case Value::Kind::number:
       return literal(value.dtype, value.bits);
@@ -241,8 +242,8 @@ std::string Body::value_text(const Value& value) const {
     case Value::Kind::select:
       return text(condition(value.conditions, true), " ? ", argument(0), " : ", argument(1));
     case Value::Kind::one_hot:
-      return text("static_cast<", register_type(value.dtype), ">(static_cast<u64>(", argument(0), ") == ",
-                  spelled(value.sum, true), " ? 1 : 0)");
+      return text("static_cast<", register_type(value.dtype), ">(static_cast<u64>(", argument(0),
+                  ") == ", spelled(value.sum, true), " ? 1 : 0)");
     case Value::Kind::reduced: {
       const tn_node& node = fragment.nodes()[value.node];
       return folded(node.op, text("whole", value.slot, "[v]"), fragment.tensor(node.inputs[0]).dtype(),
@@ -284,18 +285,20 @@ void Body::store(Source& out) const {
     for (const uint32_t binding : frame_.schedule.bindings_of(frame_.fragment, store.tensor))
       targets.push_back(frame_.address_to(binding, dtype));
     const Home& home = frame_.schedule.homes[store.tensor];
-    if (home.kind == Home::Kind::workspace) targets.push_back(frame_.workspace(home.offset, stored_type(dtype)));
+    if (home.kind == Home::Kind::workspace)
+      targets.push_back(frame_.workspace(home.offset, stored_type(dtype)));
     for (const std::string& target : targets) {
       const std::string to = text(target, " + (", spelled(store.sum, false), ")");
       if (width.kind == Width::Kind::steps)
         out.line("store_steps(", to, ", ", width.step, "ull, y", i, ");");
       else
-        out.line("store<", tile_.lanes, ", ", width.kind == Width::Kind::words ? width.bytes : bytes, ">(", to, ", y", i,
-                 ");");
+        out.line("store<", tile_.lanes, ", ", width.kind == Width::Kind::words ? width.bytes : bytes, ">(",
+                 to, ", y", i, ");");
     }
   }
 }
 
+// How many loads a chunk takes.
 uint32_t Body::words() const {
   uint32_t out = 0;
   for (size_t i = first_; i < last_; ++i) {
@@ -310,8 +313,20 @@ uint32_t Body::words() const {
   return out;
 }
 
-uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last, bool stores,
-                      bool tail) {
+bool Body::draws() const {
+  return std::any_of(trace_.values.begin() + static_cast<std::ptrdiff_t>(first_),
+                     trace_.values.begin() + static_cast<std::ptrdiff_t>(last_),
+                     [](const Value& value) { return value.kind == Value::Kind::element; });
+}
+
+uint32_t Body::unroll(uint64_t most) const {
+  uint32_t out = 4;
+  while (out > 1 && (out * words() > 8 || out > most || (draws() && out * tile_.lanes > 8))) out /= 2;
+  return out;
+}
+
+uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last,
+                      bool stores, bool tail) {
   struct Access {
     const Affine* sum;
     const std::vector<Condition>* conditions;
@@ -321,17 +336,18 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
   std::vector<Access> all;
   for (size_t i = first; i < last; ++i) {
     const Value& value = trace.values[i];
-    if (value.kind == Value::Kind::load) all.push_back({&value.sum, &value.conditions, bytes_of(value.dtype)});
+    if (value.kind == Value::Kind::load)
+      all.push_back({&value.sum, &value.conditions, bytes_of(value.dtype)});
   }
   for (size_t i = 0; stores && i < trace.stores.size(); ++i) {
     const Store& store = trace.stores[i];
     all.push_back({&store.sum, &always, bytes_of(frame.fragment.tensor(store.tensor).dtype())});
   }
   const int64_t extent = trace.space.variables()[variable].extent;
-  // As many as the narrowest needs for 16 bytes, and the widest still takes 64.
+  // As many as the narrowest needs for 16 bytes, while the widest takes 64 and all together half the registers.
   for (uint32_t lanes = 16; lanes > 1; lanes /= 2) {
     if (extent < lanes || (extent % lanes != 0 && !tail)) continue;
-    uint32_t narrowest = 16, widest = 1;
+    uint32_t narrowest = 16, widest = 1, together = 0;
     bool gains = false;
     for (const Access& one : all) {
       const Width width =
@@ -340,8 +356,9 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
       gains = gains || width.bytes > one.bytes;
       if (width.bytes > one.bytes || one.bytes == 16) narrowest = std::min(narrowest, one.bytes);
       widest = std::max(widest, one.bytes);
+      together += lanes * one.bytes;
     }
-    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64) return lanes;
+    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64 && together <= 512) return lanes;
   }
   return 1;
 }

@@ -34,8 +34,8 @@ struct Width {
   uint32_t bytes = 0;
   int64_t step = 0;
 };
-Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions, uint32_t element_bytes,
-               const Tile& tile);
+Width width_of(const Space& space, const Affine& sum, const std::vector<Condition>& conditions,
+               uint32_t element_bytes, const Tile& tile);
 
 // What all kernels of a fragment share.
 struct Frame {
@@ -73,10 +73,13 @@ class Body {
   void declare_stores(Source& out) const;
   void fill_stores(Source& out) const;
   void store(Source& out) const;
-  // How many chunks' loads should be in flight: enough bytes for the memory's latency, few enough for the registers.
-  uint32_t words() const;
+  // How many chunks a thread should take at once, at most `most`: about eight loads in flight hide the memory's latency,
+  // and a random draw takes a dozen registers while it is made.
+  uint32_t unroll(uint64_t most) const;
 
  private:
+  uint32_t words() const;
+  bool draws() const;
   std::string spelled(const Affine& sum, bool in_lane) const;
   std::string name(uint32_t variable, bool in_lane) const;
   std::string condition(const std::vector<Condition>& conditions, bool in_lane) const;
@@ -96,7 +99,7 @@ class Body {
 
 // The most lanes that serve the accesses of values first … last - 1, and of the stores where `stores`. With a `tail` the
 // loop's extent needs no divisor.
-uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last, bool stores,
-                      bool tail);
+uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable, size_t first, size_t last,
+                      bool stores, bool tail);
 
 }  // namespace tenon::cuda

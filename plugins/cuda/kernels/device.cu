@@ -45,11 +45,11 @@ __device__ inline void copy_counted(const BoxParameters& p, u64 words) {
   for (u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += step) {
     const Count all = static_cast<Count>(i), line = all / row, d = all - line * row;
     const Count plane = line / rows, c = line - plane * rows, a = plane / planes, b = plane - a * planes;
-    const u64 from = p.src + a * p.src_stride[0] + b * p.src_stride[1] + c * p.src_stride[2] +
-                     u64(d) * bytes * p.src_stride[3];
-    const u64 to = p.dst + a * p.dst_stride[0] + b * p.dst_stride[1] + c * p.dst_stride[2] +
-                   u64(d) * bytes * p.dst_stride[3];
-    *reinterpret_cast<Word<bytes>*>(to) = *reinterpret_cast<const Word<bytes>*>(from);
+    const u64 from = a * p.src_stride[0] + b * p.src_stride[1] + c * p.src_stride[2] + u64(d) * bytes * p.src_stride[3];
+    const u64 to = a * p.dst_stride[0] + b * p.dst_stride[1] + c * p.dst_stride[2] + u64(d) * bytes * p.dst_stride[3];
+    // The address becomes a pointer before anything is added to it, so that the compiler knows it for a global one.
+    *reinterpret_cast<Word<bytes>*>(reinterpret_cast<u8*>(p.dst) + to) =
+        *reinterpret_cast<const Word<bytes>*>(reinterpret_cast<const u8*>(p.src) + from);
   }
 }
 template <int bytes>

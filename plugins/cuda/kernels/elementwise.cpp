@@ -25,7 +25,8 @@ class Elementwise {
     const int64_t count = trace_.space.count(false), tail = loops_.size() == 1 ? count % lanes : 0;
     const auto chunks = static_cast<uint64_t>(count / lanes);
     Tile tile{.lanes = lanes, .variable = lanes > 1 ? loops_.back() : no_variable};
-    tile.unroll = choose_unroll(body(tile).words(), chunks, target_);
+    // Of a small tensor every processor gets a part before any thread gets a second chunk.
+    tile.unroll = body(tile).unroll(chunks / (uint64_t{block_threads} * target_.multiprocessors * 4));
     const uint64_t per_block = uint64_t{tile.unroll} * block_threads;
     const uint64_t blocks = std::max<uint64_t>((chunks + per_block - 1) / per_block, 1);
     out.open("TN_ENTRY(", name, ", Addresses)");
@@ -94,8 +95,8 @@ class Elementwise {
 
 }  // namespace
 
-void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number, Source& source,
-                       std::vector<Step>& steps) {
+void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number,
+                       Source& source, std::vector<Step>& steps) {
   trace.space.simplify(trace.stores.front().sum, trace.sums());
   const Elementwise kernel(frame, trace, target);
   Step step;

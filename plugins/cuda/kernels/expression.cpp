@@ -18,8 +18,9 @@ namespace {
 constexpr bool is_exact(uint32_t op) noexcept {
   constexpr int EXACT = 0, ROUND = 1, MATH = 2, SUM = 3;
   switch (op) {
-#define TN_OP(number, name, version, least, most, outputs, family, dtypes, shape, tolerance, attributes, doc) \
-  case number:                                                                                                \
+#define TN_OP(number, name, version, least, most, outputs, family, dtypes, shape, tolerance, attributes, \
+              doc)                                                                                       \
+  case number:                                                                                           \
     return tolerance == EXACT;
 #include <tenon/ops.def>
     default:
@@ -54,7 +55,8 @@ bool is_computed(uint32_t op) noexcept {
   return family == "UNARY" || family == "BINARY" || family == "TERNARY" || family == "RANDOM";
 }
 
-std::string expression(const tn_node& node, std::span<const std::string> arguments, uint32_t from, uint32_t to) {
+std::string expression(const tn_node& node, std::span<const std::string> arguments, uint32_t from,
+                       uint32_t to) {
   std::vector<std::string> all(arguments.begin(), arguments.end());
   const std::string type = std::string("<") + register_type(to) + ">";
   switch (node.op) {
@@ -99,7 +101,9 @@ const char* fold_of(uint32_t op) noexcept {
 std::string folded(uint32_t op, const std::string& part, uint32_t from, int64_t count) {
   if (op == TN_OP_argmax) return part + ".at";
   if (op == TN_OP_mean)
-    return rounded("div(" + part + ", static_cast<" + register_type(from) + ">(" + std::to_string(count) + "ull))", from);
+    return rounded(
+        "div(" + part + ", static_cast<" + register_type(from) + ">(" + std::to_string(count) + "ull))",
+        from);
   return rounded(part, from);
 }
 

@@ -14,7 +14,8 @@ bool is_computed(uint32_t op) noexcept;
 
 // Every op is the function of math.cuh (or random.cuh) that has its name; its arguments are `arguments`, of dtype `from`,
 // then its attributes in their order; halves are rounded once behind it, unless the result needs none.
-std::string expression(const tn_node& node, std::span<const std::string> arguments, uint32_t from, uint32_t to);
+std::string expression(const tn_node& node, std::span<const std::string> arguments, uint32_t from,
+                       uint32_t to);
 
 // How reduction `op` folds: a type of fold.cuh.
 const char* fold_of(uint32_t op) noexcept;

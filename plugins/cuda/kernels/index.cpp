@@ -145,7 +145,7 @@ void Space::wish_for(const Affine& rest, int64_t by) {
   }
 }
 
-Space::Divided Space::divide(const Affine& sum, int64_t by, int64_t quotients) {
+Space::Divided Space::divide(const Affine& sum, int64_t by) {
   Divided out;
   Affine rest;
   for (const Affine::Term& term : sum.terms) {
@@ -154,15 +154,15 @@ Space::Divided Space::divide(const Affine& sum, int64_t by, int64_t quotients) {
     else
       rest.add(Affine::of(term.variable, term.factor));
   }
-  // Whole multiples of `by` leave the constant too; a negative one stays, and is only met where a condition forbids it.
-  out.quotient.constant = sum.constant > 0 ? sum.constant / by : 0;
+  // The rest is never negative, so it divides as it should even where the whole sum is: there a condition forbids it.
+  out.quotient.constant = sum.constant / by - (sum.constant % by < 0 ? 1 : 0);
   rest.constant = sum.constant - out.quotient.constant * by;
-  if (least(rest) >= 0 && most(rest) < by) {
+  if (most(rest) < by) {
     out.remainder = rest;
     return out;
   }
   wish_for(rest, by);
-  out.quotient.add(Affine::of(derive(rest, by, quotients)));
+  out.quotient.add(Affine::of(derive(rest, by, most(rest) / by + 1)));
   out.remainder = by == 1 ? Affine{} : Affine::of(derive(rest, 1, by));
   return out;
 }
@@ -178,7 +178,7 @@ Index Space::delinearised(const Affine& linear, std::span<const int64_t> dims) {
       out[i] = rest;
       break;
     }
-    Divided parts = divide(rest, dims[i], left);
+    Divided parts = divide(rest, dims[i]);
     out[i] = std::move(parts.remainder);
     rest = std::move(parts.quotient);
   }

@@ -90,7 +90,7 @@ class Space {
   struct Divided {
     Affine quotient, remainder;
   };
-  Divided divide(const Affine& sum, int64_t by, int64_t quotients);
+  Divided divide(const Affine& sum, int64_t by);
   uint32_t derive(const Affine& from, int64_t divide, int64_t extent);
   void wish_for(const Affine& rest, int64_t by);
   bool mergeable(uint32_t outer, uint32_t inner, const std::vector<Affine*>& all) const;

@@ -9,18 +9,10 @@
 namespace tenon::cuda {
 
 // Adds a group's entries to `source` and its steps to `steps`; `number` makes their names.
-void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number, Source& source,
-                       std::vector<Step>& steps);
+void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number,
+                       Source& source, std::vector<Step>& steps);
 // The same; parts of split reductions take their room in `schedule`'s workspace.
-void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace, const Target& target,
-                     uint32_t number, Source& source, std::vector<Step>& steps);
-
-// Bytes in flight hide the memory's latency: about eight words of 16 bytes a thread, unless that leaves processors idle.
-inline uint32_t choose_unroll(uint32_t words, uint64_t chunks, const Target& target) {
-  uint32_t unroll = 4;
-  while (unroll > 1 && (unroll * words > 8 || chunks < uint64_t{unroll} * block_threads * target.multiprocessors * 4))
-    unroll /= 2;
-  return unroll;
-}
+void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace,
+                     const Target& target, uint32_t number, Source& source, std::vector<Step>& steps);
 
 }  // namespace tenon::cuda

@@ -84,7 +84,8 @@ float half_value(uint32_t dtype, uint64_t bits) noexcept {
   const float sign = (bits & 0x8000) != 0 ? -1.0f : 1.0f;
   if (exponent == 0x1F) return digits != 0 ? std::nanf("") : sign * HUGE_VALF;
   const uint64_t hidden = exponent != 0 ? 0x400 : 0;
-  return sign * std::ldexp(static_cast<float>(digits | hidden), static_cast<int>(exponent != 0 ? exponent : 1) - 25);
+  return sign *
+         std::ldexp(static_cast<float>(digits | hidden), static_cast<int>(exponent != 0 ? exponent : 1) - 25);
 }
 
 std::string hex(const char* before, uint64_t bits, const char* after) {
@@ -113,10 +114,10 @@ uint64_t bits_of(uint32_t dtype, double value) noexcept {
       return value != 0 ? 1 : 0;
     default: {
       // What no i64 holds is cut to it.
-      const int64_t whole = std::isnan(value)    ? 0
-                            : value >= 0x1p63    ? INT64_MAX
-                            : value <= -0x1p63   ? INT64_MIN
-                                                 : static_cast<int64_t>(value);
+      const int64_t whole = std::isnan(value)  ? 0
+                            : value >= 0x1p63  ? INT64_MAX
+                            : value <= -0x1p63 ? INT64_MIN
+                                               : static_cast<int64_t>(value);
       const uint32_t drop = 64 - author::dtype_bits(dtype);
       return static_cast<uint64_t>(whole) << drop >> drop;
     }

@@ -8,7 +8,7 @@
 // Invariant: an access of n bytes is made only at a multiple of n; read-only loads are made only from what no one writes.
 #ifndef TN_ENTRY
 #define TN_ENTRY(name, Params) \
-  extern "C" __global__ void __launch_bounds__(256) name(const __grid_constant__ Params p)
+  extern "C" __global__ void __launch_bounds__(256, 1) name(const __grid_constant__ Params p)
 #endif
 
 namespace tn {

@@ -18,7 +18,7 @@ namespace tenon::cuda {
 
 // What of the device a source and its launches may depend on.
 struct Target {
-  uint32_t sm = 90;               // compute capability: 75 … 121
+  uint32_t sm = 90;  // compute capability: 75 … 121
   uint32_t multiprocessors = 132;
   bool operator==(const Target&) const = default;
 };
@@ -48,7 +48,11 @@ Status check_fragment(const author::FragmentView& fragment);
 // [any-thread; does not block; may fail]
 Result<Program> write_program(const author::FragmentView& fragment, const Target& target);
 
-// The workspace that write_program will ask for. [any-thread; does not block; cannot fail]
+// About the workspace that write_program will ask for. [any-thread; does not block; cannot fail]
 uint64_t workspace_of(const author::FragmentView& fragment, const Target& target);
+
+// Bit i: declared alias i is honoured in place, since every thread reads of the input only what it overwrites itself.
+// [any-thread; does not block; cannot fail]
+uint64_t honoured_aliases(const author::FragmentView& fragment);
 
 }  // namespace tenon::cuda

@@ -75,7 +75,8 @@ class Reduction {
     return std::max<uint64_t>(std::min((wanted + blocks - 1) / blocks, most), 1);
   }
 
-  Entry write(Source& out, const std::string& name, const Geometry& g, const std::vector<uint64_t>& parts) const {
+  Entry write(Source& out, const std::string& name, const Geometry& g,
+              const std::vector<uint64_t>& parts) const {
     out.open("TN_ENTRY(", name, ", Addresses)");
     write_place(out, g);
     write_fold(out, g);
@@ -91,7 +92,8 @@ class Reduction {
   }
 
   // The second kernel: folds the slices that `first` left in `parts`.
-  Entry write_last(Source& out, const std::string& name, const Geometry& first, const std::vector<uint64_t>& parts) const {
+  Entry write_last(Source& out, const std::string& name, const Geometry& first,
+                   const std::vector<uint64_t>& parts) const {
     Geometry g{.kept = static_cast<uint64_t>(trace_.space.count(false)), .folded = first.slices};
     g.inner = g.kept < 64;
     g.along = power_above(g.folded, g.inner ? block_threads : 8);
@@ -102,7 +104,8 @@ class Reduction {
       declare_part(out, n, 1);
       const std::string from = frame_.workspace(parts[n], "const " + type(n));
       out.open("for (", index_, " s = rlane; live && s < ", g.folded, "u; s += ", g.along, "u)");
-      out.line("part", n, "[0] = ", fold(n), "::join(part", n, "[0], (", from, ")[s * ", number(g.kept), " + k]);");
+      out.line("part", n, "[0] = ", fold(n), "::join(part", n, "[0], (", from, ")[s * ", number(g.kept),
+               " + k]);");
       out.close();
     }
     write_join(out, g);
@@ -172,7 +175,8 @@ class Reduction {
     const char* const fast = g.inner ? "rlane" : "klane";
     const char* const slow = g.inner ? "klane" : "rlane";
     const uint32_t width = g.inner ? g.along : g.across;
-    out.line("[[maybe_unused]] const u32 ", fast, " = threadIdx.x % ", width, "u, ", slow, " = threadIdx.x / ", width, "u;");
+    out.line("[[maybe_unused]] const u32 ", fast, " = threadIdx.x % ", width, "u, ", slow,
+             " = threadIdx.x / ", width, "u;");
     std::string block = text("static_cast<", index_, ">(blockIdx.x)");
     if (g.slices > 1) {
       out.line("const ", index_, " slice = ", block, " % ", number(g.slices), ";");
@@ -188,9 +192,8 @@ class Reduction {
     for (size_t n = 0; n < group_.reductions.size(); ++n) declare_part(out, n, g.lanes);
     const uint64_t per_slice = (g.folded + g.slices - 1) / g.slices;
     Tile walked = tile(g);
-    const uint32_t words = Body(frame_, trace_, walked, 0, trace_.folded_values).words();
-    walked.unroll = 4;
-    while (walked.unroll > 1 && (walked.unroll * words > 8 || walked.unroll * g.along > per_slice)) walked.unroll /= 2;
+    const Body chunk(frame_, trace_, walked, 0, trace_.folded_values);
+    walked.unroll = chunk.unroll(per_slice / g.along);
     const Body body(frame_, trace_, walked, 0, trace_.folded_values);
     body.declare(out);
     std::string begin = "0", end = number(g.folded);
@@ -200,7 +203,8 @@ class Reduction {
       out.line("const ", index_, " end = after < ", end, " ? after : ", end, ";");
       end = "end";
     }
-    out.open("for (", index_, " r = ", begin, " + rlane; live && r < ", end, "; r += ", number(walked.unroll * g.along), ")");
+    out.open("for (", index_, " r = ", begin, " + rlane; live && r < ", end,
+             "; r += ", number(walked.unroll * g.along), ")");
     const auto open = [&] {
       out.open_unrolled("u", walked.unroll);
       out.line("const ", index_, " chunk = r + u * ", g.along, "u;");
@@ -226,7 +230,8 @@ class Reduction {
     body.compute(out);
     for (size_t n = 0; n < group_.reductions.size(); ++n) {
       std::string value = text("t", trace_.folded[n]);
-      if (op(n) == TN_OP_argmax) value = text(type(n), "{", value, ", static_cast<i64>(", body.in_lane(trace_.element), ")}");
+      if (op(n) == TN_OP_argmax)
+        value = text(type(n), "{", value, ", static_cast<i64>(", body.in_lane(trace_.element), ")}");
       out.line("part", n, "[v] = ", fold(n), "::join(part", n, "[v], ", value, ");");
     }
     out.close();
@@ -238,8 +243,8 @@ class Reduction {
     if (!g.inner || begin == count) return;
     const Body one(frame_, trace_, {}, 0, trace_.folded_values);
     const std::string last = g.slices > 1 ? text(" && slice == ", number(g.slices - 1)) : "";
-    out.open("for (", index_, " r = ", number(begin), " + rlane; live", last, " && r < ", number(count), "; r += ", g.along,
-             "u)");
+    out.open("for (", index_, " r = ", number(begin), " + rlane; live", last, " && r < ", number(count),
+             "; r += ", g.along, "u)");
     out.line("[[maybe_unused]] const int u = 0;");
     one.declare(out);
     one.decode(out, folded_, "r");
@@ -259,14 +264,15 @@ class Reduction {
         out.open_unrolled("v", g.lanes);
         out.line("if (v > 0) part", n, "[0] = ", fold(n), "::join(part", n, "[0], part", n, "[v]);");
         out.close();
-        out.line("const ", type(n), " whole", n, "[1] = {join_neighbours<", fold(n), ", ", g.along, ">(part", n, "[0], ", shared,
-                 ")};");
+        out.line("const ", type(n), " whole", n, "[1] = {join_neighbours<", fold(n), ", ", g.along, ">(part",
+                 n, "[0], ", shared, ")};");
         continue;
       }
       out.line(type(n), " whole", n, "[", g.lanes, "];");
       out.open_unrolled("v", g.lanes);
       if (meet)
-        out.line("whole", n, "[v] = join_strided<", fold(n), ", ", g.across, ">(part", n, "[v], ", shared, ");");
+        out.line("whole", n, "[v] = join_strided<", fold(n), ", ", g.across, ">(part", n, "[v], ", shared,
+                 ");");
       else
         out.line("whole", n, "[v] = part", n, "[v];");
       out.close();
@@ -278,8 +284,8 @@ class Reduction {
     const auto kept = static_cast<uint64_t>(trace_.space.count(false));
     out.open_unrolled("v", lanes);
     for (size_t n = 0; n < group_.reductions.size(); ++n) {
-      out.line("(", frame_.workspace(parts[n], type(n)), ")[slice * ", number(kept), " + k * ", lanes, "u + v] = whole", n,
-               "[v];");
+      out.line("(", frame_.workspace(parts[n], type(n)), ")[slice * ", number(kept), " + k * ", lanes,
+               "u + v] = whole", n, "[v];");
     }
     out.close();
   }
@@ -309,8 +315,8 @@ class Reduction {
 
 }  // namespace
 
-void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace, const Target& target,
-                     uint32_t number, Source& source, std::vector<Step>& steps) {
+void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace,
+                     const Target& target, uint32_t number, Source& source, std::vector<Step>& steps) {
   const Affine lead = Reduction::lead_of(trace);
   trace.space.simplify(lead, trace.sums());
   const Reduction kernel(frame, group, trace, target);
@@ -319,7 +325,8 @@ void write_reduction(const Frame& frame, Schedule& schedule, const Group& group,
   wide.slices = any.slices = kernel.slices(wide);
   std::vector<uint64_t> parts(group.reductions.size());
   for (size_t n = 0; n < parts.size() && wide.slices > 1; ++n)
-    parts[n] = schedule.reserve(wide.slices * static_cast<uint64_t>(trace.space.count(false)) * kernel.part_bytes(n));
+    parts[n] = schedule.reserve(wide.slices * static_cast<uint64_t>(trace.space.count(false)) *
+                                kernel.part_bytes(n));
   Step step;
   if (lanes > 1) step.wide = kernel.write(source, text("step", number, "_wide"), wide, parts);
   step.any = kernel.write(source, text("step", number, "_any"), any, parts);

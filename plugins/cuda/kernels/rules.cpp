@@ -22,7 +22,21 @@ constexpr uint32_t most_bindings = 64;
 constexpr uint64_t most_constant_bytes = 64 << 10;
 constexpr uint64_t most_elements = uint64_t{1} << 38;
 
-enum class Dtypes { FLOAT, NUMBER, ANY, COMPARE, LOGIC, SELECT, CAST, INDEX, NORM, LABEL, LOOKUP, RANDOM, UPDATE };
+enum class Dtypes {
+  FLOAT,
+  NUMBER,
+  ANY,
+  COMPARE,
+  LOGIC,
+  SELECT,
+  CAST,
+  INDEX,
+  NORM,
+  LABEL,
+  LOOKUP,
+  RANDOM,
+  UPDATE
+};
 
 struct Columns {
   Dtypes dtypes;
@@ -31,8 +45,9 @@ struct Columns {
 
 constexpr Columns columns_of(uint32_t op) {
   switch (op) {
-#define TN_OP(number, name, version, least, most, outputs, family, dtypes, shape, tolerance, attributes, doc) \
-  case number:                                                                                                \
+#define TN_OP(number, name, version, least, most, outputs, family, dtypes, shape, tolerance, attributes, \
+              doc)                                                                                       \
+  case number:                                                                                           \
     return {Dtypes::dtypes, attributes};
 #include <tenon/ops.def>
     default:
@@ -85,11 +100,13 @@ Status check_tensor(const FragmentView& fragment, uint32_t index) {
   if (!tensor.is_constant()) return {};
   const uint64_t bytes = author::dtype_bytes(raw.dtype, tensor.elements());
   if (raw.constant_bytes < bytes) {
-    return Status(TN_INVALID, text("constant tensor ", index, " has ", raw.constant_bytes, " bytes and needs ", bytes));
+    return Status(TN_INVALID,
+                  text("constant tensor ", index, " has ", raw.constant_bytes, " bytes and needs ", bytes));
   }
   if (bytes <= most_constant_bytes) return {};
-  return Status(TN_UNSUPPORTED, text("constant tensor ", index, " has ", bytes, " bytes; a source holds at most ",
-                                     most_constant_bytes, ": bind it as an input"));
+  return Status(TN_UNSUPPORTED,
+                text("constant tensor ", index, " has ", bytes, " bytes; a source holds at most ",
+                     most_constant_bytes, ": bind it as an input"));
 }
 
 // Outputs are written element by element, in any order: no two may share a place.
@@ -133,11 +150,12 @@ class Order {
       const tn_node& node = fragment_.nodes()[n];
       for (uint32_t i = 0; i < node.input_count; ++i) {
         if (made(node.inputs[i])) continue;
-        return Status(TN_INVALID,
-                      text(node_words(fragment_, n), ": reads tensor ", node.inputs[i], " before it is computed"));
+        return Status(TN_INVALID, text(node_words(fragment_, n), ": reads tensor ", node.inputs[i],
+                                       " before it is computed"));
       }
       if (made(node.outputs[0])) {
-        return Status(TN_INVALID, text(node_words(fragment_, n), ": writes tensor ", node.outputs[0], " a second time"));
+        return Status(TN_INVALID,
+                      text(node_words(fragment_, n), ": writes tensor ", node.outputs[0], " a second time"));
       }
       made(node.outputs[0]) = true;
     }
@@ -234,7 +252,8 @@ Status NodeRules::check_dtypes() const {
     case Dtypes::CAST:
       if (node_.op == TN_OP_one_hot && author::is_float(first))
         return no(text("takes integer indices, not ", in(0).dtype_name(), ": cast them first"));
-      return rule(author::attribute_dtype(node_, "dtype") == result, "attribute 'dtype' as its result's type");
+      return rule(author::attribute_dtype(node_, "dtype") == result,
+                  "attribute 'dtype' as its result's type");
     case Dtypes::INDEX:
       return rule(first != TN_DTYPE_bool && result == TN_DTYPE_i64, "a number and gives i64");
     case Dtypes::LOOKUP:
@@ -253,12 +272,12 @@ Status NodeRules::check_dtypes() const {
 Status check_fragment(const FragmentView& fragment) {
   if (fragment.nodes().empty()) return Status(TN_INVALID, "the fragment has no nodes");
   if (fragment.nodes().size() > most_nodes) {
-    return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.nodes().size(), " nodes; at most ", most_nodes,
-                                       " become one program: cut it"));
+    return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.nodes().size(), " nodes; at most ",
+                                       most_nodes, " become one program: cut it"));
   }
   if (fragment.binding_count() > most_bindings) {
-    return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(), " bindings; one program takes ",
-                                       most_bindings, ": cut it"));
+    return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(),
+                                       " bindings; one program takes ", most_bindings, ": cut it"));
   }
   for (uint32_t i = 0; i < fragment.tensors().size(); ++i) TN_TRY(check_tensor(fragment, i));
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) TN_TRY(NodeRules(fragment, i).check());

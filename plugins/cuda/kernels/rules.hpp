@@ -71,7 +71,9 @@ class NodeRules {
   TensorView in(uint32_t i) const noexcept { return fragment_.tensor(node_.inputs[i]); }
   TensorView out() const noexcept { return fragment_.tensor(node_.outputs[0]); }
   int64_t integer(const char* name) const noexcept { return *author::attribute_i64(node_, name); }
-  std::span<const int64_t> integers(const char* name) const noexcept { return *author::attribute_i64s(node_, name); }
+  std::span<const int64_t> integers(const char* name) const noexcept {
+    return *author::attribute_i64s(node_, name);
+  }
 
   const FragmentView& fragment_;
   uint32_t index_;

@@ -46,7 +46,8 @@ class Scheduler {
     for (uint32_t i = static_cast<uint32_t>(fragment_.outputs().size()); i-- > 0;)
       out_.homes[fragment_.outputs()[i]] = {.kind = Home::Kind::output, .binding = inputs + i};
     for (uint32_t t = 0; t < out_.homes.size(); ++t) {
-      if (fragment_.tensor(t).is_constant()) out_.homes[t] = {.kind = Home::Kind::constant, .read_only = true};
+      if (fragment_.tensor(t).is_constant())
+        out_.homes[t] = {.kind = Home::Kind::constant, .read_only = true};
     }
     for (uint32_t i = inputs; i-- > 0;) {
       const bool shared =
@@ -83,9 +84,10 @@ class Scheduler {
     const tn_node& node = fragment_.nodes()[n];
     for (Leveled& one : groups_) {
       const tn_node& first = fragment_.nodes()[one.group.reductions.front()];
-      const bool alike = one.level == level_[n] && one.group.reductions.size() < 4 &&
-                         author::same_dims(fragment_.tensor(first.inputs[0]), fragment_.tensor(node.inputs[0])) &&
-                         folded_dims(fragment_, first) == folded_dims(fragment_, node);
+      const bool alike =
+          one.level == level_[n] && one.group.reductions.size() < 4 &&
+          author::same_dims(fragment_.tensor(first.inputs[0]), fragment_.tensor(node.inputs[0])) &&
+          folded_dims(fragment_, first) == folded_dims(fragment_, node);
       if (!alike) continue;
       one.group.reductions.push_back(n);
       return;
@@ -138,7 +140,8 @@ class Scheduler {
 
   void place_elementwise(uint32_t tensor) {
     for (Leveled& one : groups_) {
-      if (one.level != last || !author::same_dims(fragment_.tensor(one.group.stores.front()), fragment_.tensor(tensor)))
+      if (one.level != last ||
+          !author::same_dims(fragment_.tensor(one.group.stores.front()), fragment_.tensor(tensor)))
         continue;
       return store(one.group, tensor);
     }

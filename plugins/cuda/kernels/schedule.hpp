@@ -20,8 +20,8 @@ using author::TensorView;
 struct Home {
   enum class Kind { none, input, output, workspace, constant };
   Kind kind = Kind::none;
-  uint32_t binding = 0;   // input and output
-  uint64_t offset = 0;    // workspace
+  uint32_t binding = 0;    // input and output
+  uint64_t offset = 0;     // workspace
   bool read_only = false;  // no kernel of the fragment writes it
 };
 
@@ -32,7 +32,7 @@ struct Group {
 
 struct Schedule {
   std::vector<Group> groups{};
-  std::vector<Home> homes{};         // by tensor; of a group's stores, where they go
+  std::vector<Home> homes{};          // by tensor; of a group's stores, where they go
   std::vector<uint32_t> producers{};  // by tensor: its node, or TN_ABSENT
   uint64_t workspace_bytes = 0;
 

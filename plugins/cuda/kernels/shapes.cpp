@@ -16,7 +16,9 @@ using author::text;
 namespace {
 
 // Counting from the last dim, 1 on; a missing dim is 1.
-int64_t from_right(std::span<const int64_t> dims, size_t i) { return i <= dims.size() ? dims[dims.size() - i] : 1; }
+int64_t from_right(std::span<const int64_t> dims, size_t i) {
+  return i <= dims.size() ? dims[dims.size() - i] : 1;
+}
 
 }  // namespace
 
@@ -73,7 +75,8 @@ Status NodeRules::check_fits(uint32_t input, std::span<const int64_t> dims) cons
   for (size_t i = 1; fits && i <= given.size(); ++i)
     fits = from_right(given, i) == 1 || from_right(given, i) == from_right(dims, i);
   if (fits) return {};
-  return malformed(text("input ", input, " is ", words(given), ", which does not broadcast to ", words(dims)));
+  return malformed(
+      text("input ", input, " is ", words(given), ", which does not broadcast to ", words(dims)));
 }
 
 // Every input fits the output, which is no larger than it has to be.
@@ -98,10 +101,12 @@ Status NodeRules::check_reduce() const {
   for (const int64_t axis : axes) {
     const int64_t at = axis < 0 ? axis + rank : axis;
     if (at < 0 || at >= rank || folded[static_cast<size_t>(at)])
-      return malformed(text("axis ", axis, " of ", words(axes), " is outside rank ", rank, " or named twice"));
+      return malformed(
+          text("axis ", axis, " of ", words(axes), " is outside rank ", rank, " or named twice"));
     folded.set(static_cast<size_t>(at));
   }
-  if (node_.op == TN_OP_argmax && axes.size() != 1) return malformed(text("takes one axis, not ", axes.size()));
+  if (node_.op == TN_OP_argmax && axes.size() != 1)
+    return malformed(text("takes one axis, not ", axes.size()));
   FixedDims result;
   int64_t count = 1;
   for (size_t i = 0; i < dims.size(); ++i) {
@@ -118,7 +123,8 @@ Status NodeRules::check_reduce() const {
 
 Status NodeRules::check_random() const {
   for (uint32_t i = node_.input_count - 2; i < node_.input_count; ++i) {
-    if (in(i).rank() != 0) return malformed(text("input ", i, " is ", words(in(i).dims()), " and must be of rank 0"));
+    if (in(i).rank() != 0)
+      return malformed(text("input ", i, " is ", words(in(i).dims()), " and must be of rank 0"));
   }
   if (node_.op != TN_OP_dropout) return expect(integers("shape"));
   const double rate = *author::attribute_f64(node_, "rate");
@@ -137,7 +143,8 @@ Status NodeRules::check_reshape() const {
   const bool open = std::ranges::any_of(shape, [](int64_t dim) { return dim < 0; });
   if (!open) TN_TRY(expect(shape));
   if (in(0).elements() == out().elements()) return {};
-  return malformed(text(words(in(0).dims()), " and ", words(out().dims()), " have different counts of elements"));
+  return malformed(
+      text(words(in(0).dims()), " and ", words(out().dims()), " have different counts of elements"));
 }
 
 Status NodeRules::check_transpose() const {
@@ -150,7 +157,8 @@ Status NodeRules::check_transpose() const {
     seen.set(static_cast<size_t>(from));
     result.add(in(0).dims()[static_cast<size_t>(from)]);
   }
-  if (order.size() != in(0).rank()) return malformed(text("order ", words(order), " misses dims of ", words(in(0).dims())));
+  if (order.size() != in(0).rank())
+    return malformed(text("order ", words(order), " misses dims of ", words(in(0).dims())));
   return expect(result.dims());
 }
 
@@ -166,8 +174,9 @@ Status NodeRules::check_concat() const {
     bool fits = dims.size() == result.rank;
     for (size_t i = 0; fits && i < dims.size(); ++i)
       fits = i == static_cast<size_t>(axis) || dims[i] == result.at[i];
-    if (!fits) return malformed(text("input ", n, " is ", words(dims), ", which does not join ", words(in(0).dims()),
-                                     " along axis ", axis));
+    if (!fits)
+      return malformed(text("input ", n, " is ", words(dims), ", which does not join ", words(in(0).dims()),
+                            " along axis ", axis));
     along += dims[static_cast<size_t>(axis)];
   }
   return expect(result.dims());
@@ -180,7 +189,8 @@ Status NodeRules::check_slice() const {
   FixedDims result;
   for (size_t i = 0; i < dims.size(); ++i) {
     if (step[i] < 1 || begin[i] < 0 || begin[i] > end[i] || end[i] > dims[i])
-      return malformed(text("[", begin[i], ":", end[i], ":", step[i], "] leaves dim ", i, " of ", words(dims)));
+      return malformed(
+          text("[", begin[i], ":", end[i], ":", step[i], "] leaves dim ", i, " of ", words(dims)));
     result.add((end[i] - begin[i] + step[i] - 1) / step[i]);
   }
   return expect(result.dims());
@@ -192,7 +202,8 @@ Status NodeRules::check_pad() const {
     return malformed(text("before and after have ", dims.size(), " numbers each for ", words(dims)));
   FixedDims result;
   for (size_t i = 0; i < dims.size(); ++i) {
-    if (before[i] < 0 || after[i] < 0) return malformed(text("dim ", i, " is padded by ", before[i], " and ", after[i]));
+    if (before[i] < 0 || after[i] < 0)
+      return malformed(text("dim ", i, " is padded by ", before[i], " and ", after[i]));
     result.add(dims[i] + before[i] + after[i]);
   }
   return expect(result.dims());
@@ -207,7 +218,8 @@ Status NodeRules::check_one_hot() const {
 
 Status NodeRules::check_embedding() const {
   const TensorView table = in(1);
-  if (table.rank() != 2) return malformed(text("its table is ", words(table.dims()), " and must be of rank 2"));
+  if (table.rank() != 2)
+    return malformed(text("its table is ", words(table.dims()), " and must be of rank 2"));
   for (const tn_node& node : fragment_.nodes()) {
     if (node.output_count > 0 && node.outputs[0] == node_.inputs[1])
       return no("its table is computed by a node of the same fragment: compile that one apart");

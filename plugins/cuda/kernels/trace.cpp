@@ -21,7 +21,8 @@ constexpr size_t most_values = 2048;
 
 class Tracer {
  public:
-  Tracer(const FragmentView& fragment, const Schedule& schedule, const Group& group, std::span<const Cut> cuts)
+  Tracer(const FragmentView& fragment, const Schedule& schedule, const Group& group,
+         std::span<const Cut> cuts)
       : fragment_(fragment), schedule_(schedule), group_(group), out_{.space = space_of(cuts)} {}
 
   Result<Trace> run() {
@@ -95,7 +96,8 @@ class Tracer {
     if (out_.values.size() > most_values) return 0;
     const Key key{tensor, index, conditions_};
     if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    const uint32_t made = in_memory(tensor) ? load(tensor, index) : pull_node(schedule_.producers[tensor], index);
+    const uint32_t made =
+        in_memory(tensor) ? load(tensor, index) : pull_node(schedule_.producers[tensor], index);
     known_.emplace(key, made);
     return made;
   }
@@ -164,6 +166,9 @@ class Tracer {
   uint32_t compute(uint32_t n, const Index& index) {
     const tn_node& node = fragment_.nodes()[n];
     const TensorView made = fragment_.tensor(node.outputs[0]);
+    // Of integers every number is finite: nothing is read.
+    if (node.op == TN_OP_is_finite && !author::is_float(fragment_.tensor(node.inputs[0]).dtype()))
+      return number(TN_DTYPE_bool, 1);
     Value value{.kind = Value::Kind::compute, .dtype = made.dtype(), .node = n};
     for (uint32_t i = 0; i < node.input_count; ++i)
       value.arguments.push_back(pull(node.inputs[i], projected(index, node.inputs[i])));
@@ -178,7 +183,8 @@ class Tracer {
   uint32_t reshape(const tn_node& node, const Index& index) {
     const TensorView from = fragment_.tensor(node.inputs[0]), to = fragment_.tensor(node.outputs[0]);
     const Affine element = dot(index, dense_strides(to.dims()));
-    if (in_memory(node.inputs[0]) && (from.is_dense() || from.is_constant())) return load_at(node.inputs[0], element);
+    if (in_memory(node.inputs[0]) && (from.is_dense() || from.is_constant()))
+      return load_at(node.inputs[0], element);
     return pull(node.inputs[0], out_.space.delinearised(element, from.dims()));
   }
 

@@ -23,14 +23,14 @@ struct Condition {
 
 struct Value {
   enum class Kind {
-    load,      // an element of tensor `tensor` at `sum`
-    look_up,   // an element of `tensor` at `sum` + row · `step`, row being argument 0; zero where it is not below `rows`
-    number,    // `bits` as a number of `dtype`
-    element,   // `sum` as u64
-    compute,   // node `node` of its arguments
-    select,    // argument 0 where `conditions` hold, else argument 1
-    one_hot,   // whether argument 0 is `sum`
-    reduced    // the result of reduction `slot` of the kernel
+    load,  // an element of tensor `tensor` at `sum`
+    look_up,  // an element of `tensor` at `sum` + row · `step`, row being argument 0; zero where it is not below `rows`
+    number,   // `bits` as a number of `dtype`
+    element,  // `sum` as u64
+    compute,  // node `node` of its arguments
+    select,   // argument 0 where `conditions` hold, else argument 1
+    one_hot,  // whether argument 0 is `sum`
+    reduced   // the result of reduction `slot` of the kernel
   };
   Kind kind = Kind::number;
   uint32_t dtype = TN_DTYPE_NONE;
@@ -52,8 +52,9 @@ struct Trace {
   std::vector<Value> values{};
   // One for each reduction of the group: the value it folds. Empty for an elementwise group.
   std::vector<uint32_t> folded{};
-  size_t folded_values = 0;     // values before this one belong to what is folded, the rest to what is made of it
-  Affine element{};             // the number of the folded element; nothing where no reduction asks for it
+  size_t folded_values =
+      0;             // values before this one belong to what is folded, the rest to what is made of it
+  Affine element{};  // the number of the folded element; nothing where no reduction asks for it
   std::vector<Store> stores{};  // by kept loops alone
 
   // Every sum in it, for Space::simplify.

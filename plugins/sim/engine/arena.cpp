@@ -16,6 +16,8 @@ namespace {
 constexpr uint64_t unit = 256;               // of a block that the host may not touch
 constexpr uint64_t garbage_up_to = 1 << 20;  // filling more would cost time and find nothing more
 constexpr uint64_t dropped_from = 2 << 20;   // below it the pages are kept for the next block
+constexpr uint64_t mark_every = 256 << 10;   // of what was dropped, so that not even zeros survive it
+constexpr uint64_t mark_bytes = 64;
 
 uint64_t rounded(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
 
@@ -66,13 +68,7 @@ Result<Arena::Block> Arena::take(uint64_t bytes, uint64_t alignment, bool expose
 void Arena::give_back(const Block& block) noexcept {
   const std::lock_guard lock(mutex_);
   if (block.exposed) (void)pages_.expose(block.offset, block.room, false);
-  // Whoever still uses it finds garbage; a large block's pages go back to the machine and read as zero.
-  std::memset(inside(block.offset), 0xDF, std::min(block.room, garbage_up_to));
-  if (block.room >= dropped_from) {
-    const uint64_t first = rounded(block.offset + garbage_up_to, driver::page_bytes);
-    const uint64_t end = (block.offset + block.room) / driver::page_bytes * driver::page_bytes;
-    pages_.drop(first, end - first);
-  }
+  scribble(inside(block.offset), block.room, std::byte{0xDF});  // whoever still uses it finds out
   blocks_.erase(block.offset);
   used_ -= block.room;
   auto gap = free_.emplace(block.offset, block.room).first;
@@ -85,6 +81,22 @@ void Arena::give_back(const Block& block) noexcept {
   if (before->first + before->second != gap->first) return;
   before->second += gap->second;
   free_.erase(gap);
+}
+
+// Touching much memory costs more than everything else that a small kernel does, so its pages go back to the machine.
+void Arena::scribble(std::byte* at, uint64_t bytes, std::byte garbage) const noexcept {
+  const auto fill = [&](std::byte* from, uint64_t count) {
+    std::memset(from, std::to_integer<int>(garbage), count);
+  };
+  const bool elsewhere = at < inside(0) || at >= inside(0) + total();  // another device's, lent by a peer
+  if (bytes < dropped_from || elsewhere) return fill(at, bytes);
+  const auto offset = static_cast<uint64_t>(at - inside(0));
+  const uint64_t end = offset + bytes, last = (end / driver::page_bytes - 1) * driver::page_bytes;
+  const uint64_t first = rounded(offset + garbage_up_to, driver::page_bytes);
+  fill(at, first - offset);
+  pages_.drop(first, last - first);
+  for (uint64_t mark = first; mark + mark_bytes <= last; mark += mark_every) fill(inside(mark), mark_bytes);
+  fill(inside(last), end - last);
 }
 
 bool Arena::forbids(uint64_t address, uint64_t bytes) const {

@@ -28,6 +28,9 @@ class Arena {
   // TN_NO_MEMORY with the figures. [any-thread; may block; may fail]
   Result<Block> take(uint64_t bytes, uint64_t alignment, bool exposed);
   void give_back(const Block& block) noexcept;
+  // Overwrites what the device finds at `at`, as someone does who was told that it is his: with garbage at both
+  // ends; of much the pages in between read as zero, with a mark here and there. [any-thread; may block; cannot fail]
+  void scribble(std::byte* at, uint64_t bytes, std::byte garbage) const noexcept;
 
   // Where the device finds a byte, and what the host is told. [any-thread; does not block; cannot fail]
   std::byte* inside(uint64_t offset) const noexcept { return pages_.inside() + offset; }

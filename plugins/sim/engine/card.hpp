@@ -37,8 +37,9 @@ class Card {
   Status before_command();
   // Counts a launch that has run: may turn a bit of its first output over. [scheduler's thread]
   void after_launch(std::span<std::byte> output);
-  // Takes as long as the link needs for `bytes`. [scheduler's thread; blocks]
-  void travel(uint64_t bytes) const;
+  // Takes as long as the link needs for `bytes`; a time too short to be waited for is waited for with those to come.
+  // [scheduler's thread; blocks]
+  void travel(uint64_t bytes);
 
   std::atomic<uint32_t> records{0};  // recorded and not reached, over all streams
 
@@ -51,6 +52,7 @@ class Card {
   std::atomic<bool> lost_{false};
   std::atomic<uint64_t> allocs_{0};
   uint64_t commands_ = 0, launches_ = 0;  // the scheduler's
+  uint64_t owed_ns_ = 0;                  // the scheduler's: travelled and not waited for
   std::mt19937_64 random_;                // the scheduler's
 };
 

@@ -123,12 +123,12 @@ Result<uint64_t> Scheduler::completed(Lane& lane) {
 Status Scheduler::sync(Lane& lane, uint64_t value, uint64_t timeout_ns) {
   Lock lock(mutex_);
   const auto met = [&] { return lane.reached >= value; };
-  const bool seen = profile_.event_query ? met() : lane.told >= value;
-  if (!seen && timeout_ns == 0 && !lane.idle()) {
+  const bool asks = timeout_ns == 0;
+  if (asks && !met() && !lane.idle()) {
     ++credit_;
     worker_wakes_.notify_one();
   }
-  if (!seen && (timeout_ns == 0 ? !lane.failure : !await(lock, met, timeout_ns))) {
+  if (asks ? !met() : !await(lock, met, timeout_ns)) {
     return Status(TN_TIMEOUT, text("value ", value, " was not reached in ", timeout_ns,
                                    " ns; the stream is at ", lane.reached));
   }

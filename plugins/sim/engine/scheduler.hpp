@@ -2,7 +2,7 @@
 // scheduler.hpp: decides which stream's next command runs, as late and in as unexpected an order as is legal.
 //
 // Nothing runs until somebody demands it: a sync, a record at its limit, the end of a stream. Then one worker picks, by
-// seed, among the first commands of all lanes, whoever asked, until the demand is met. A query lets one command run; work
+// seed, among the first commands of all lanes, whoever asked, until the demand is met. A question lets one command run; work
 // that nobody asks for starts after `idle_ms`. One more thread runs host calls, one after the other.
 // Invariant: everything here and in lanes is guarded by one mutex, which is not held while a command runs. A lane's
 // commands run in order, and none before what it waits for. With the same seed and the same calls of one thread, in which

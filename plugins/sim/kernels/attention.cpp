@@ -44,9 +44,8 @@ struct Heads {
       largest = std::fmax(largest, out[j]);
     }
     for (uint64_t j = 0; j < keys && !std::isinf(largest); ++j) sum += std::exp(out[j] - largest);
-    const double log = std::isinf(largest) ? largest : largest + std::log(sum);
-    for (double& share : out) share = std::isinf(log) ? 0 : std::exp(share - log);
-    return log;
+    for (double& share : out) share = std::isinf(largest) ? 0 : std::exp(share - largest) / sum;
+    return std::isinf(largest) ? largest : largest + std::log(sum);
   }
 };
 

@@ -27,11 +27,12 @@ struct Rows {
 
 // log Σe^x of n numbers, without overflow; −∞ where all are.
 template <class At>
-double log_sum(uint64_t n, At&& at) {
-  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+Wide log_sum(uint64_t n, At&& at) {
+  double largest = -std::numeric_limits<double>::infinity();
+  Wide sum = 0;
   for (uint64_t k = 0; k < n; ++k) largest = std::isnan(at(k)) ? at(k) : std::fmax(largest, at(k));
   if (std::isinf(largest)) return largest;
-  for (uint64_t k = 0; k < n; ++k) sum += std::exp(at(k) - largest);
+  for (uint64_t k = 0; k < n; ++k) sum += std::exp(static_cast<Wide>(at(k)) - largest);
   return largest + std::log(sum);
 }
 
@@ -40,11 +41,10 @@ void run_softmax(const Call& c) {
   const bool log = c.node.op == TN_OP_log_softmax;
   for (uint64_t r = 0; r < rows.rows; ++r) {
     const uint64_t first = rows.first(r);
-    const double total =
-        log_sum(rows.length, [&](uint64_t k) { return c.in[0].real(first + k * rows.step); });
+    const Wide total = log_sum(rows.length, [&](uint64_t k) { return c.in[0].real(first + k * rows.step); });
     for (uint64_t k = 0; k < rows.length; ++k) {
       const uint64_t i = first + k * rows.step;
-      const double share = c.in[0].real(i) - total;
+      const Wide share = c.in[0].real(i) - total;
       c.out[0].set(i, log ? share : std::exp(share));
     }
   }
@@ -56,7 +56,7 @@ void run_softmax_grad(const Call& c) {
     Wide inner = 0;
     for (uint64_t k = 0; k < rows.length; ++k) {
       const uint64_t i = rows.first(r) + k * rows.step;
-      inner += c.in[0].real(i) * c.in[1].real(i);
+      inner += static_cast<Wide>(c.in[0].real(i)) * c.in[1].real(i);
     }
     for (uint64_t k = 0; k < rows.length; ++k) {
       const uint64_t i = rows.first(r) + k * rows.step;
@@ -73,7 +73,7 @@ bool counts(const Call& c, int64_t label) {
 void cross_entropy(const Call& c) {
   const auto classes = static_cast<uint64_t>(c.in[0].dim(1));
   for (uint64_t row = 0; row < c.in[1].count(); ++row) {
-    const double total = log_sum(classes, [&](uint64_t k) { return c.in[0].real(row * classes + k); });
+    const Wide total = log_sum(classes, [&](uint64_t k) { return c.in[0].real(row * classes + k); });
     const auto label = static_cast<int64_t>(c.in[1].bits(row));
     if (c.gives(0)) {
       c.out[0].set(row,
@@ -88,7 +88,7 @@ void cross_entropy_grad(const Call& c) {
   for (uint64_t i = 0; i < c.out[0].count(); ++i) {
     const uint64_t row = i / classes;
     const auto label = static_cast<int64_t>(c.in[1].bits(row));
-    const double share = std::exp(c.in[0].real(i) - c.in[2].real(row));
+    const Wide share = std::exp(static_cast<Wide>(c.in[0].real(i)) - c.in[2].real(row));
     const double hit = static_cast<uint64_t>(label) == i % classes ? 1 : 0;
     c.out[0].set(i, counts(c, label) ? c.in[3].real(row) * (share - hit) : 0);
   }

@@ -4,6 +4,8 @@
 #include "conformance/gate.hpp"
 
 #include <chrono>
+#include <cstring>
+#include <thread>
 
 namespace tenon::conform {
 
@@ -57,6 +59,35 @@ CONFORM_CASE(0, "timeline: with nothing enqueued since, a value may repeat and i
     last = value;
   }
   return stream.sync(last);
+}
+
+CONFORM_CASE(0, "timeline: as many records as the limits say, and one more waits or is TN_NO_MEMORY") {
+  const Device& device = *TN_TRY(t.device());
+  const uint64_t limit = TN_TRY(device.limits())
+  .max_pending_records;
+  if (limit > 100'000) return t.skip(words("the limit is ", limit, " records"));
+  const Memory memory = TN_TRY(device.alloc(8));
+  const Stream stream = TN_TRY(device.stream());
+  Gate gate = TN_TRY(Gate::make(t, device));
+  TN_TRY(gate.hold(stream));
+  const uint64_t most = limit != 0 ? limit : 2000;
+  for (uint64_t i = 0; i + 1 < most; ++i) {  // the gate may have taken one
+    TN_TRY(stream.fill(memory.span(), i, 8));
+    const auto value = stream.record();
+    TN_TRY(t.require(value.ok(), "record ", i + 1, " of ", most, ": ", value.message()));
+  }
+  Opener opener(gate);  // what waits for an event waits for this
+  for (int i = 0; i < 3; ++i) {
+    TN_TRY(stream.fill(memory.span(), most, 8));
+    const auto value = stream.record();
+    const bool refused = limit != 0 && value.code() == TN_NO_MEMORY;
+    t.check(value.ok() || refused, "a record beside ", most, " outstanding ones: ", value.message());
+  }
+  opener.open();
+  TN_TRY(stream.finish());
+  const Bytes found = TN_TRY(download(stream, memory.span()));
+  t.check(std::memcmp(found.data(), &most, sizeof most) == 0, "the last of ", most, " fills has not run");
+  return {};
 }
 
 CONFORM_CASE(0, "timeline: a value nobody recorded is TN_INVALID") {
@@ -120,6 +151,23 @@ CONFORM_CASE(0, "timeline: sync with a timeout of 0 asks and does not block") {
   gate.open();
   TN_TRY(stream.sync(value));
   t.check(stream.sync(value, 0).ok(), "a reached value is asked for with timeout 0, and it is not OK");
+  return {};
+}
+
+CONFORM_CASE(0, "timeline: a host that polls with sync and a timeout of 0 gets there") {
+  const Device& device = *TN_TRY(t.device());
+  const Memory memory = TN_TRY(device.alloc(4096));
+  const Stream stream = TN_TRY(device.stream());
+  const auto start = std::chrono::steady_clock::now();
+  const double patience = static_cast<double>(t.settings().patience_ns) / 1e6;
+  for (int i = 0; i < 8; ++i) TN_TRY(stream.fill(memory.span(), static_cast<uint64_t>(i), 1));
+  const uint64_t value = TN_TRY(stream.record());
+  Status said = stream.sync(value, 0);
+  for (; said.code() == TN_TIMEOUT && milliseconds_since(start) < patience; said = stream.sync(value, 0))
+    std::this_thread::yield();
+  t.check(said.ok(), "8 fills were asked after for ", milliseconds_since(start), " ms: ", said.message());
+  t.check(TN_TRY(stream.completed()) >= value, "a sync with a timeout of 0 found ", value,
+          " reached, and query says less");
   return {};
 }
 

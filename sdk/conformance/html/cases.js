@@ -105,7 +105,8 @@ function drawEnvironment() {
     ["name", p ? `${p.name} ${p.version}` : ""], ["vendor", p && p.vendor], ["ABI", p && p.abi],
     ["library", report.library], ["sha256", report.digest],
     ["capabilities", report.capabilities || "nothing declared by the vendor"],
-    ["sha256 of capabilities", report.capabilities_digest], ["features", p ? p.features.join(", ") || "none" : ""],
+    ["sha256 of capabilities", report.capabilities_digest],
+    ["determinism", report.capabilities ? report.determinism : ""], ["features", p ? p.features.join(", ") || "none" : ""],
     ["extensions", p ? p.extensions.join(", ") || "none" : ""],
     ["options", Object.entries(report.options).map(([key, value]) => `${key}=${value}`).join(", ") || "none"],
     ...(device ? deviceFacts(device) : [])]));

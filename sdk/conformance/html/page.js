@@ -42,6 +42,7 @@ function digits(value) {
 // What there is to say about a case, in sentences; the same on hover and in text.
 function reasons(c) {
   const out = [...c.finding.failures, ...c.finding.warnings.map(w => `warning: ${w}`)];
+  if (c.finding.eased) out.push(c.finding.eased);
   if (c.finding.reason) out.push(c.finding.reason);
   if (c.declared) out.push(`declared: ${c.declared}${c.expires ? ` (until ${c.expires})` : ""}`);
   return out;
@@ -208,6 +209,12 @@ function gapRow(gap) {
         ? h("details", {}, h("summary", {}, plural(gap.tags.length, "tag")), gap.tags.join(", ")) : null)];
 }
 
+function toleranceRow(t) {
+  const use = t.expired ? "past its date" : `needed by ${t.needed} of ${plural(t.cases, "case")}`;
+  return [h("dt", {}, `${t.op} in ${t.dtype}: ${t.allows} `, h("span", {class: "tag"}, use)),
+          h("dd", {}, `${t.reason} (until ${t.expires})`)];
+}
+
 // Unsupported and expected failures are never one list: the first may stay, the second has to go.
 function drawGaps() {
   const body = $("gaps").querySelector(".body");
@@ -221,6 +228,11 @@ function drawGaps() {
     return [h("dt", {}, glyph("expected failure"), ` ${until}`),
             h("dd", {}, why, h("ul", {}, list.map(c => h("li", {}, c.name))))];
   })));
+  if (report.tolerances.length) {
+    body.append(h("h3", {}, "Tolerances, set by the vendor"), h("dl", {}, report.tolerances.flatMap(toleranceRow)));
+  }
+  if (report.remarks.length) body.append(h("h3", {}, "Declarations to look at"),
+    h("ul", {}, report.remarks.map(text => h("li", {}, text))));
   if (report.complaints.length && !report.verify) body.append(h("h3", {}, "Declarations that do not hold"),
     h("ul", {}, report.complaints.map(text => h("li", {}, text))));
   $("gaps").hidden = body.childElementCount === 0;

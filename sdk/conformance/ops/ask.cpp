@@ -34,15 +34,28 @@ Bytes image_of(const Operand& operand, const std::vector<uint64_t>& at, const Te
 class Asking {
  public:
   Asking(Context& t, const Device& device, const Stream& stream, const Trial& trial)
-      : t_(t), device_(device), stream_(stream), trial_(trial), node_(trial), job_(solve(trial)) {}
+      : t_(t),
+        device_(device),
+        stream_(stream),
+        trial_(trial),
+        node_(trial),
+        job_(solve(trial)),
+        slack_(slack_of(t, trial)) {}
 
   // OK and `refused` where the plugin says no; a failure is the trial's.
   Status run();
   const std::string& refused() const noexcept { return refused_; }
   // Something to know about an answer that is right, or "".
   const std::string& remark() const noexcept { return remark_; }
+  const Eased& eased() const noexcept { return eased_; }
 
  private:
+  static Slack slack_of(const Context& t, const Trial& trial) {
+    const auto& declared = t.settings().judging.slack;
+    const auto found = declared.find(words(trial.row->name, ".", author::dtype_name(trial.subject)));
+    return found != declared.end() ? found->second : Slack{};
+  }
+  Status repeats(bool same);
   Status refuse(const std::string& reason);
   Status place();
   Status launch(Kernel& kernel);
@@ -60,6 +73,8 @@ class Asking {
   const Trial& trial_;
   OneNode node_;
   Job job_;
+  Slack slack_;
+  Eased eased_{};
   std::string refused_{}, remark_{};
   std::vector<tn_alias> honoured_{};
   std::deque<Buffer> inputs_{}, outputs_{};  // those that are there and have memory of their own
@@ -147,7 +162,7 @@ Status Asking::judge(std::vector<Bytes>* runs) {
     Tensor got{.dtype = trial_.outputs[n].dtype, .dims = trial_.outputs[n].dims};
     for (const uint64_t at : buffer.at)
       got.at.push_back(decode(got.dtype, after.data() + at * element_bytes(got.dtype)));
-    const auto wrong = compare(*trial_.row, trial_.subject, job_.out[n], got);
+    const auto wrong = compare(*trial_.row, trial_.subject, job_.out[n], got, slack_, &eased_);
     if (wrong) return Status(TN_INTERNAL, trial_.outputs.size() == 1 ? *wrong : where + ": " + *wrong);
     runs->push_back(after);
   }
@@ -182,8 +197,16 @@ Status Asking::run() {
   for (Buffer& buffer : outputs_) TN_TRY(upload(stream_, buffer.memory.span(), buffer.before));
   TN_TRY(launch(kernel));
   TN_TRY(judge(&second));
-  if (first != second)
-    remark_ = "two runs on the same numbers differ in their bits: the op is not deterministic here";
+  return repeats(first == second);
+}
+
+Status Asking::repeats(bool same) {
+  const Determinism declared = t_.settings().judging.determinism;
+  if (same || declared == Determinism::varies) return {};
+  const std::string story = "two runs on the same numbers differ in their bits";
+  if (declared == Determinism::bitwise)
+    return Status(TN_INTERNAL, story + ", and the vendor declares determinism = \"bitwise\"");
+  remark_ = story + ": where that is meant, declare determinism = \"varies\" in capabilities.toml";
   return {};
 }
 
@@ -201,6 +224,7 @@ Answer ask(Context& t, const Device& device, const Trial& trial) {
       said = asking.run();
       if (!asking.refused().empty()) out = {.kind = Answer::Kind::refused, .story = asking.refused()};
       out.remark = asking.remark();
+      out.eased = asking.eased();
     }
     if (!said.ok()) t.fail(std::string(said.message()));
   });

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "conformance/case.hpp"
+#include "conformance/judging.hpp"
 #include "conformance/ops/draw.hpp"
 #include "conformance/ops/kernel.hpp"
 
@@ -16,10 +17,11 @@ struct Answer {
   Kind kind = Kind::agreed;
   std::string story{};   // of a failure; the plugin's reason of a refusal
   std::string remark{};  // worth a warning, although it agreed
+  Eased eased{};         // what only the vendor's tolerance let pass
 };
 
 // Asks, compiles, launches twice, compares. Borders and gaps must stay untouched, inputs unchanged; two runs that
-// differ in their bits are a remark. [case's thread; blocks]
+// differ in their bits are a remark, or a failure where the vendor declares that none do. [case's thread; blocks]
 Answer ask(Context& t, const Device& device, const Trial& trial);
 
 // The case of the op and dtype that t.wanted() names. Draws trials, shrinks the first that fails. [case's thread; may fail]

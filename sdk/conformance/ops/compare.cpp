@@ -19,11 +19,12 @@ constexpr double biased = 0.85;       // root mean square of error over allowanc
 // One output under comparison.
 class Comparison {
  public:
-  Comparison(const Row& row, uint32_t subject, const Wanted& wanted, const Tensor& got)
+  Comparison(const Row& row, uint32_t subject, const Wanted& wanted, const Tensor& got, const Slack& slack)
       : row_(row),
         subject_(subject),
         wanted_(wanted),
         got_(got),
+        slack_(slack),
         format_(format_of(got.dtype)),
         either_zero_(meaning_of(row).error.either_zero || row.tolerance != Tolerance::EXACT) {}
 
@@ -39,6 +40,7 @@ class Comparison {
     return words("every element is within its tolerance, but their normalised error is ", spread, " over ",
                  judged_, " elements: errors of this size are a bias, not rounding");
   }
+  const Eased& eased() const noexcept { return eased_; }
 
  private:
   double magnitude(uint64_t i) const { return wanted_.magnitude.empty() ? 0 : wanted_.magnitude[i]; }
@@ -54,13 +56,30 @@ class Comparison {
     if (got == nearest && (either_zero_ || std::signbit(got) == std::signbit(nearest))) {
       return note(exact, 0, 1);
     }
-    const double allowed = allowance(row_, subject_, got_.dtype, exact, terms, wanted_.length);
-    if (allowed == 0 || std::isinf(exact)) return false;
-    if (std::isinf(got)) {
-      return std::signbit(got) == std::signbit(exact) &&
-             std::fabs(exact) + allowed >= format_.largest + ulp(format_, format_.largest) / 2;
+    if (std::isinf(exact)) return false;
+    const double usual = usually(exact, i), allowed = widened(exact, usual);
+    // Infinity is as far away as the first number that rounds to it.
+    const double error = std::isinf(got)
+                             ? format_.largest + ulp(format_, format_.largest) / 2 - std::fabs(exact)
+                             : std::fabs(got - exact);
+    if (allowed == 0 || error > allowed) return false;
+    if (std::isinf(got) && std::signbit(got) != std::signbit(exact)) return false;
+    if (error > usual) ease(exact, error, usual);
+    return std::isinf(got) || note(exact, error, allowed);
+  }
+
+  double usually(double exact, uint64_t i) const {
+    return allowance(row_, subject_, got_.dtype, exact, magnitude(i), wanted_.length);
+  }
+  double widened(double exact, double usual) const {
+    return std::max(slack_.factor * usual, slack_.ulps * ulp(format_, exact));
+  }
+  void ease(double exact, double error, double usual) {
+    const double unit = ulp(format_, exact);
+    if (eased_.elements++ == 0 || error / unit > eased_.ulps) {
+      eased_.ulps = error / unit;
+      eased_.usual_ulps = usual / unit;
     }
-    return std::fabs(got - exact) <= allowed && note(exact, std::fabs(got - exact), allowed);
   }
 
   bool note(double exact, double error, double allowed) {
@@ -76,8 +95,7 @@ class Comparison {
                             told(got_.dtype, want));
     if (author::is_float(got_.dtype) && std::isfinite(got.real) && std::isfinite(want.real)) {
       const double unit = ulp(format_, want.real);
-      const double allowed =
-          allowance(row_, subject_, got_.dtype, want.real, magnitude(first_), wanted_.length);
+      const double allowed = widened(want.real, usually(want.real, first_));
       out += words(" (off by ", std::setprecision(4), std::fabs(got.real - want.real) / unit, " ULP, ",
                    allowed / unit, " allowed)");
     }
@@ -99,11 +117,13 @@ class Comparison {
   uint32_t subject_;
   const Wanted& wanted_;
   const Tensor& got_;
+  const Slack& slack_;
   const Format& format_;
   bool either_zero_;
   uint64_t wrong_ = 0, first_ = 0;
   double judged_ = 0, squares_ = 0;
   std::unordered_set<double> values_{};
+  Eased eased_{};
 };
 
 }  // namespace
@@ -132,9 +152,15 @@ double allowance(const Row& row, uint32_t subject, uint32_t dtype, double value,
   return 0;
 }
 
-std::optional<std::string> compare(const Row& row, uint32_t subject, const Wanted& wanted,
-                                   const Tensor& got) {
-  return Comparison(row, subject, wanted, got).run();
+std::optional<std::string> compare(const Row& row, uint32_t subject, const Wanted& wanted, const Tensor& got,
+                                   const Slack& slack, Eased* eased) {
+  Comparison comparison(row, subject, wanted, got, slack);
+  auto story = comparison.run();
+  const Eased& found = comparison.eased();
+  if (eased == nullptr || found.elements == 0) return story;
+  if (found.ulps >= eased->ulps) *eased = {eased->elements, found.ulps, found.usual_ulps};
+  eased->elements += found.elements;
+  return story;
 }
 
 }  // namespace tenon::conform

@@ -3,6 +3,7 @@
 #include "conformance/ops/ask.hpp"
 
 #include <algorithm>
+#include <iomanip>
 
 namespace tenon::conform {
 
@@ -43,6 +44,12 @@ std::string smallest(Context& t, const Device& device, const Maker& make, std::v
                trial.specials ? " with NaN and infinities" : "", ": ", story);
 }
 
+std::string told(const Eased& eased) {
+  return words(eased.elements, eased.elements == 1 ? " element needs" : " elements need",
+               " the tolerance that the vendor declares: the farthest is off by ", std::setprecision(4),
+               eased.ulps, " ULP, ", eased.usual_ulps, " are usual");
+}
+
 const char* suffix(Form form) {
   switch (form) {
     case Form::dense:
@@ -69,6 +76,7 @@ Status run_op_case(Context& t, Form form) {
   const Effort effort = effort_of(t);
   int agreed = 0, refused = 0;
   std::string reason, remark;
+  Eased eased;
   const auto enough = [&](int drawn) {
     return agreed == 0 ? drawn >= effort.trials : agreed >= effort.trials || drawn >= 4 * effort.trials;
   };
@@ -82,9 +90,12 @@ Status run_op_case(Context& t, Form form) {
     if (answer.kind == Answer::Kind::refused && refused++ == 0) reason = answer.story;
     if (answer.kind == Answer::Kind::agreed) ++agreed;
     if (remark.empty()) remark = answer.remark;
+    if (answer.eased.ulps > eased.ulps) eased = {eased.elements, answer.eased.ulps, answer.eased.usual_ulps};
+    eased.elements += answer.eased.elements;
     t.check(true);
   }
   if (!remark.empty()) t.warn(remark);
+  if (eased.elements > 0) t.ease(told(eased));
   if (agreed > 0 && refused > 0)
     t.warn(words("refuses ", refused, " of ", agreed + refused, " forms: ", reason));
   return t.needs(agreed > 0, op_tag(wanted, form), reason);

@@ -62,7 +62,7 @@ Scores scores_of(const Heads& h, uint64_t head, uint64_t i) {
   Sum total;
   for (const double score : out.score) total.add(std::exp(score - largest));
   out.log = largest + std::log(total.value());
-  for (uint64_t j = 0; j < h.keys; ++j) out.share[j] = std::exp(out.score[j] - out.log);
+  for (uint64_t j = 0; j < h.keys; ++j) out.share[j] = std::exp(out.score[j] - largest) / total.value();
   return out;
 }
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // reference_random.cpp: Philox4x32-10 and what is drawn with it.
 //
-// Where ops.def leaves a choice, this is the reading the kit takes: the counter is the 64-bit sum of offset and element
-// index, low word first; the key is the seed plus attribute `key` times the golden ratio's 64 bits; an element's draw is
-// the block's first word, and a normal number takes the second word as its angle.
+// Invariant: counter, key and the use of words are those of ops.def's conventions.
 #include "conformance/ops/reference.hpp"
 
 #include <array>

@@ -26,9 +26,9 @@ Rows rows_of(const Job& job) {
   return {places(others, strides), static_cast<uint64_t>(dims[axis]), static_cast<uint64_t>(strides[axis])};
 }
 
-// log Σe^x of n numbers, without overflow; -∞ where all are.
+// log Σe^x of n numbers, without overflow; -∞ where all are. `sum` is Σe^(x - largest).
 struct LogSum {
-  double largest = -std::numeric_limits<double>::infinity(), value = largest, magnitude = 0;
+  double largest = -std::numeric_limits<double>::infinity(), value = largest, magnitude = 0, sum = 1;
 };
 template <class At>
 LogSum log_sum(uint64_t n, const At& at) {
@@ -37,8 +37,9 @@ LogSum log_sum(uint64_t n, const At& at) {
   if (std::isinf(out.largest)) return out;
   Sum sum;
   for (uint64_t k = 0; k < n; ++k) sum.add(std::exp(at(k) - out.largest));
-  out.value = out.largest + std::log(sum.value());
-  out.magnitude = std::fabs(out.largest) + std::fabs(std::log(sum.value())) + 1;
+  out.sum = sum.value();
+  out.value = out.largest + std::log(out.sum);
+  out.magnitude = std::fabs(out.largest) + std::fabs(std::log(out.sum)) + 1;
   return out;
 }
 
@@ -51,7 +52,8 @@ void softmax(Job& job) {
     const LogSum total = log_sum(rows.length, [&](uint64_t k) { return job.real(0, first + k * rows.step); });
     for (uint64_t k = 0; k < rows.length; ++k) {
       const uint64_t i = first + k * rows.step;
-      const double x = job.real(0, i), y = std::exp(x - total.value);
+      // Not e^(x - value): a rounding of a value far from 0 would be many of y.
+      const double x = job.real(0, i), y = std::exp(x - total.largest) / total.sum;
       job.out[0].tensor.at[i].real = y;
       magnitude[i] = y * (std::isinf(x) ? 1 : 1 + std::fabs(x - total.largest));
     }

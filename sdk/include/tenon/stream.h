@@ -68,17 +68,20 @@ struct tn_stream_api {
   int32_t (*fill)(tn_stream* stream, const tn_span* dst, uint64_t pattern, uint32_t pattern_bytes,
                   tn_error* error);
 
-  /* Stores the value that is reached when all work enqueued so far has finished.
-   * [stream's thread; does not block; may fail] */
+  /* Stores the value that is reached when all work enqueued so far has finished. It may block because runtimes with a
+   * fixed number of events wait here until one is free: limits.max_pending_records. Others say TN_NO_MEMORY, with the
+   * figure. [stream's thread; may block; may fail] */
   int32_t (*record)(tn_stream* stream, uint32_t flags, uint64_t* value, tn_error* error);
   /* Later work on `stream` starts after `other` reaches `value`. `other` is of the same plugin and, without feature
    * CROSS_DEVICE_WAIT, the same device. A stream may wait for itself at no cost.
    * [stream's thread; does not block; may fail] */
   int32_t (*wait)(tn_stream* stream, tn_stream* other, uint64_t value, tn_error* error);
-  /* Stores the newest reached value. [any-thread; does not block; may fail] */
+  /* Stores the newest value known to be reached. A runtime that cannot be asked knows what a sync has learned, so this
+   * may lag: who polls asks `sync` with a timeout of 0. [any-thread; does not block; may fail] */
   int32_t (*query)(tn_stream* stream, uint64_t* completed, tn_error* error);
-  /* Blocks until `value` is reached. TN_TIMEOUT; a timeout of 0 asks without blocking. A value reached before a failure
-   * succeeds where the runtime can tell. [any-thread; blocks; may fail] */
+  /* Blocks until `value` is reached. TN_TIMEOUT; a timeout of 0 asks without blocking, and asked again finds what is
+   * reached meanwhile. A value reached before a failure succeeds where the runtime can tell.
+   * [any-thread; blocks; may fail] */
   int32_t (*sync)(tn_stream* stream, uint64_t value, uint64_t timeout_ns, tn_error* error);
 
   /* (optional) Device time of a reached value recorded with TIMED, in ns from an origin fixed per device.

@@ -11,7 +11,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace fakecuda {
@@ -223,7 +225,16 @@ constexpr Services the_services{&barrier, &meet, &trap};
 
 const Services* services() { return &the_services; }
 
+// A module's shared memory and its place for the current thread are its own: its grids take turns.
+static std::mutex& turn_of(const Entry& entry) {
+  static std::mutex mutex;
+  static std::map<const void*, std::mutex> turns;
+  const std::lock_guard lock(mutex);
+  return turns[entry.current()];
+}
+
 std::string run_grid(const Entry& entry, const void* parameters, Dim3 grid, Dim3 block) {
+  const std::lock_guard turn(turn_of(entry));
   Thread view{{0, 0, 0}, {0, 0, 0}, block, grid};
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {

@@ -12,11 +12,26 @@ using Dims = std::vector<int64_t>;
 
 namespace {
 
-constexpr uint32_t dtypes[] = {TN_DTYPE_bool, TN_DTYPE_u8,  TN_DTYPE_i8,  TN_DTYPE_u16,  TN_DTYPE_i16, TN_DTYPE_u32, TN_DTYPE_i32,
-                               TN_DTYPE_u64,  TN_DTYPE_i64, TN_DTYPE_f16, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64};
+constexpr uint32_t dtypes[] = {TN_DTYPE_bool, TN_DTYPE_u8,  TN_DTYPE_i8,  TN_DTYPE_u16, TN_DTYPE_i16,
+                               TN_DTYPE_u32,  TN_DTYPE_i32, TN_DTYPE_u64, TN_DTYPE_i64, TN_DTYPE_f16,
+                               TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64};
 constexpr int64_t large = int64_t{1} << 22;
 
-enum class Types { FLOAT, NUMBER, ANY, COMPARE, LOGIC, SELECT, CAST, INDEX, NORM, LABEL, LOOKUP, RANDOM, UPDATE };
+enum class Types {
+  FLOAT,
+  NUMBER,
+  ANY,
+  COMPARE,
+  LOGIC,
+  SELECT,
+  CAST,
+  INDEX,
+  NORM,
+  LABEL,
+  LOOKUP,
+  RANDOM,
+  UPDATE
+};
 struct Row {
   uint32_t op;
   std::string_view name, family;
@@ -24,7 +39,8 @@ struct Row {
   Types types;
 };
 constexpr Row rows[] = {
-#define TN_OP(number, name, version, least, most, outputs, family, dtypes, shape, tolerance, attributes, doc) \
+#define TN_OP(number, name, version, least, most, outputs, family, dtypes, shape, tolerance, attributes, \
+              doc)                                                                                       \
   {number, #name, #family, least, Types::dtypes},
 #include <tenon/ops.def>
 };
@@ -39,7 +55,8 @@ void elementwise(FragmentBuilder& f, const Row& row, uint32_t dtype, const Dims&
   std::vector<uint32_t> inputs;
   for (uint32_t i = 0; i < row.inputs; ++i)
     inputs.push_back(f.input(row.types == Types::SELECT && i == 0 ? uint32_t{TN_DTYPE_bool} : dtype, dims));
-  auto& node = f.node(row.op, inputs, {f.output(row.types == Types::COMPARE ? uint32_t{TN_DTYPE_bool} : dtype, dims)});
+  auto& node =
+      f.node(row.op, inputs, {f.output(row.types == Types::COMPARE ? uint32_t{TN_DTYPE_bool} : dtype, dims)});
   if (row.op == TN_OP_gelu || row.op == TN_OP_gelu_grad) node.integer("tanh", dtype == TN_DTYPE_f32 ? 1 : 0);
   if (row.op == TN_OP_scale) node.real("scale", 1.5).real("bias", 0.25);
 }
@@ -68,8 +85,9 @@ void add_ops(std::vector<Example>& out) {
   }
   for (const uint32_t from : dtypes) {
     for (const uint32_t to : dtypes) {
-      out.push_back({"cast_" + std::string(author::dtype_name(from)) + "_" + std::string(author::dtype_name(to)),
-                     [from, to](FragmentBuilder& f) { cast(f, from, to); }});
+      out.push_back(
+          {"cast_" + std::string(author::dtype_name(from)) + "_" + std::string(author::dtype_name(to)),
+           [from, to](FragmentBuilder& f) { cast(f, from, to); }});
     }
   }
 }
@@ -79,17 +97,22 @@ void add_reductions(std::vector<Example>& out) {
     const char* name;
     Dims dims, axes;
   };
-  static const Shape shapes[] = {{"rows", {4096, 4096}, {1}},    {"columns", {4096, 4096}, {0}}, {"all", {1 << 24}, {0}},
-                                 {"odd", {1000003}, {0}},        {"short_rows", {100000, 24}, {1}}, {"channels", {64, 256, 28, 28}, {0, 2, 3}},
-                                 {"few_columns", {65536, 40}, {0}}, {"none", {4096}, {}}};
+  static const Shape shapes[] = {
+      {"rows", {4096, 4096}, {1}},       {"columns", {4096, 4096}, {0}},
+      {"all", {1 << 24}, {0}},           {"odd", {1000003}, {0}},
+      {"short_rows", {100000, 32}, {1}}, {"channels", {64, 256, 28, 28}, {0, 2, 3}},
+      {"few_columns", {65536, 48}, {0}}, {"none", {4096}, {}}};
   for (const Row& row : rows) {
     if (row.family != "REDUCTION") continue;
     for (const uint32_t dtype : dtypes) {
       if (!takes(row, dtype)) continue;
       for (const Shape& shape : shapes) {
         if (row.op == TN_OP_argmax && shape.axes.size() != 1) continue;
-        out.push_back({std::string(row.name) + "_" + std::string(author::dtype_name(dtype)) + "_" + shape.name,
-                       [&row, dtype, &shape](FragmentBuilder& f) { reduce(f, row.op, dtype, shape.dims, shape.axes); }});
+        out.push_back(
+            {std::string(row.name) + "_" + std::string(author::dtype_name(dtype)) + "_" + shape.name,
+             [&row, dtype, &shape](FragmentBuilder& f) {
+               reduce(f, row.op, dtype, shape.dims, shape.axes);
+             }});
       }
     }
   }
@@ -98,8 +121,8 @@ void add_reductions(std::vector<Example>& out) {
 // y = relu(x · w + b), mean over rows, its root: a prologue and an epilogue.
 void mean_of_squares(FragmentBuilder& f, uint32_t dtype) {
   const uint32_t x = f.input(dtype, {2048, 1024}), w = f.input(dtype, {1024});
-  const uint32_t a = f.tensor(dtype, {2048, 1024}), b = f.tensor(dtype, {2048, 1024}), c = f.tensor(dtype, {2048, 1}),
-                 d = f.output(dtype, {2048, 1});
+  const uint32_t a = f.tensor(dtype, {2048, 1024}), b = f.tensor(dtype, {2048, 1024}),
+                 c = f.tensor(dtype, {2048, 1}), d = f.output(dtype, {2048, 1});
   f.node(TN_OP_mul, {x, w}, {a});
   f.node(TN_OP_square, {a}, {b});
   f.node(TN_OP_mean, {b}, {c}).integers("axes", {1}).integer("keepdims", 1);
@@ -119,11 +142,20 @@ void softmax(FragmentBuilder& f, uint32_t dtype) {
 }
 
 void add3(FragmentBuilder& f, uint32_t dtype, const Dims& dims, bool in_place) {
-  const uint32_t a = f.input(dtype, dims), b = f.input(dtype, dims), c = f.input(dtype, dims), t = f.tensor(dtype, dims),
-                 y = f.output(dtype, dims);
+  const uint32_t a = f.input(dtype, dims), b = f.input(dtype, dims), c = f.input(dtype, dims),
+                 t = f.tensor(dtype, dims), y = f.output(dtype, dims);
   f.node(TN_OP_add, {a, b}, {t});
   f.node(TN_OP_add, {t, c}, {y});
   if (in_place) f.alias(0, 0);
+}
+
+void add_many(FragmentBuilder& f, uint32_t dtype, int count) {
+  uint32_t sum = f.input(dtype, {large});
+  for (int i = 1; i < count; ++i) {
+    const uint32_t next = i + 1 == count ? f.output(dtype, {large}) : f.tensor(dtype, {large});
+    f.node(TN_OP_add, {sum, f.input(dtype, {large})}, {next});
+    sum = next;
+  }
 }
 
 std::vector<std::byte> bytes_of(const std::vector<float>& values) {
@@ -144,13 +176,19 @@ void add_fused(std::vector<Example>& out) {
     out.push_back({"mean_of_squares_" + type, [dtype](auto& f) { mean_of_squares(f, dtype); }});
     out.push_back({"softmax_" + type, [dtype](auto& f) { softmax(f, dtype); }});
     out.push_back({"dropout_" + type, [dtype](auto& f) {
-                     const uint32_t x = f.input(dtype, {large}), seed = f.input(TN_DTYPE_u64, {}), offset = f.input(TN_DTYPE_u64, {});
-                     f.node(TN_OP_dropout, {x, seed, offset}, {f.output(dtype, {large})}).integer("key", 3).real("rate", 0.1);
+                     const uint32_t x = f.input(dtype, {large}), seed = f.input(TN_DTYPE_u64, {}),
+                                    offset = f.input(TN_DTYPE_u64, {});
+                     f.node(TN_OP_dropout, {x, seed, offset}, {f.output(dtype, {large})})
+                         .integer("key", 3)
+                         .real("rate", 0.1);
                    }});
     for (const uint32_t op : {TN_OP_random_uniform, TN_OP_random_normal}) {
       out.push_back({std::string(author::op_name(op)) + "_" + type, [dtype, op](auto& f) {
                        const uint32_t seed = f.input(TN_DTYPE_u64, {}), offset = f.input(TN_DTYPE_u64, {});
-                       f.node(op, {seed, offset}, {f.output(dtype, {large})}).integers("shape", {large}).dtype("dtype", dtype).integer("key", 1);
+                       f.node(op, {seed, offset}, {f.output(dtype, {large})})
+                           .integers("shape", {large})
+                           .dtype("dtype", dtype)
+                           .integer("key", 1);
                      }});
     }
   }
@@ -158,19 +196,23 @@ void add_fused(std::vector<Example>& out) {
 
 void add_movement(std::vector<Example>& out) {
   const uint32_t t = TN_DTYPE_f32;
-  out.push_back({"broadcast_bias", [t](auto& f) {
-                   f.node(TN_OP_add, {f.input(t, {4096, 1024}), f.input(t, {1024})}, {f.output(t, {4096, 1024})});
-                 }});
-  out.push_back({"broadcast_rows", [t](auto& f) {
-                   f.node(TN_OP_mul, {f.input(t, {4096, 1}), f.input(t, {4096, 1024})}, {f.output(t, {4096, 1024})});
-                 }});
-  out.push_back({"mixed_widths", [](auto& f) {
-                   const uint32_t x = f.input(TN_DTYPE_bf16, {large}), wide = f.tensor(TN_DTYPE_f32, {large});
-                   f.node(TN_OP_cast, {x}, {wide}).dtype("dtype", TN_DTYPE_f32);
-                   f.node(TN_OP_add, {wide, f.input(TN_DTYPE_f32, {large})}, {f.output(TN_DTYPE_f32, {large})});
-                 }});
+  out.push_back(
+      {"broadcast_bias", [t](auto& f) {
+         f.node(TN_OP_add, {f.input(t, {4096, 1024}), f.input(t, {1024})}, {f.output(t, {4096, 1024})});
+       }});
+  out.push_back(
+      {"broadcast_rows", [t](auto& f) {
+         f.node(TN_OP_mul, {f.input(t, {4096, 1}), f.input(t, {4096, 1024})}, {f.output(t, {4096, 1024})});
+       }});
+  out.push_back(
+      {"mixed_widths", [](auto& f) {
+         const uint32_t x = f.input(TN_DTYPE_bf16, {large}), wide = f.tensor(TN_DTYPE_f32, {large});
+         f.node(TN_OP_cast, {x}, {wide}).dtype("dtype", TN_DTYPE_f32);
+         f.node(TN_OP_add, {wide, f.input(TN_DTYPE_f32, {large})}, {f.output(TN_DTYPE_f32, {large})});
+       }});
   out.push_back({"transpose", [t](auto& f) {
-                   f.node(TN_OP_transpose, {f.input(t, {64, 32, 128})}, {f.output(t, {128, 64, 32})}).integers("order", {2, 0, 1});
+                   f.node(TN_OP_transpose, {f.input(t, {64, 32, 128})}, {f.output(t, {128, 64, 32})})
+                       .integers("order", {2, 0, 1});
                  }});
   out.push_back({"reshape_of_computed", [t](auto& f) {
                    const uint32_t x = f.input(t, {256, 96}, {1, 256}), y = f.tensor(t, {256, 96});
@@ -183,35 +225,53 @@ void add_movement(std::vector<Example>& out) {
                    f.node(TN_OP_reshape, {y}, {f.output(t, {14, 15})}).integers("shape", {14, 15});
                  }});
   out.push_back({"slice_of_steps", [t](auto& f) {
-                   f.node(TN_OP_slice, {f.input(t, {100, 64})}, {f.output(t, {33, 64})}).integers("begin", {1, 0}).integers("end", {100, 64}).integers("step", {3, 1});
+                   f.node(TN_OP_slice, {f.input(t, {100, 64})}, {f.output(t, {33, 64})})
+                       .integers("begin", {1, 0})
+                       .integers("end", {100, 64})
+                       .integers("step", {3, 1});
                  }});
   out.push_back({"pad", [t](auto& f) {
-                   f.node(TN_OP_pad, {f.input(t, {32, 60})}, {f.output(t, {34, 64})}).integers("before", {1, 2}).integers("after", {1, 2}).real("value", 0.5);
+                   f.node(TN_OP_pad, {f.input(t, {32, 60})}, {f.output(t, {34, 64})})
+                       .integers("before", {1, 2})
+                       .integers("after", {1, 2})
+                       .real("value", 0.5);
                  }});
   out.push_back({"concat", [t](auto& f) {
-                   f.node(TN_OP_concat, {f.input(t, {8, 64}), f.input(t, {24, 64})}, {f.output(t, {32, 64})}).integer("axis", 0);
+                   f.node(TN_OP_concat, {f.input(t, {8, 64}), f.input(t, {24, 64})}, {f.output(t, {32, 64})})
+                       .integer("axis", 0);
                  }});
   out.push_back({"one_hot", [](auto& f) {
-                   f.node(TN_OP_one_hot, {f.input(TN_DTYPE_i64, {1024})}, {f.output(TN_DTYPE_f16, {1024, 64})}).integer("classes", 64).dtype("dtype", TN_DTYPE_f16);
+                   f.node(TN_OP_one_hot, {f.input(TN_DTYPE_i64, {1024})},
+                          {f.output(TN_DTYPE_f16, {1024, 64})})
+                       .integer("classes", 64)
+                       .dtype("dtype", TN_DTYPE_f16);
                  }});
   out.push_back({"embedding", [](auto& f) {
-                   f.node(TN_OP_embedding, {f.input(TN_DTYPE_i32, {512}), f.input(TN_DTYPE_bf16, {1000, 128})}, {f.output(TN_DTYPE_bf16, {512, 128})});
+                   f.node(TN_OP_embedding,
+                          {f.input(TN_DTYPE_i32, {512}), f.input(TN_DTYPE_bf16, {1000, 128})},
+                          {f.output(TN_DTYPE_bf16, {512, 128})});
                  }});
   out.push_back({"constants", [t](auto& f) {
                    std::vector<float> values(256);
                    std::iota(values.begin(), values.end(), -7.5f);
-                   const uint32_t table = f.constant(t, {256}, bytes_of(values)), one = f.constant(t, {}, bytes_of({3.25f}));
+                   const uint32_t table = f.constant(t, {256}, bytes_of(values)),
+                                  one = f.constant(t, {}, bytes_of({3.25f}));
                    const uint32_t x = f.tensor(t, {64, 256});
                    f.node(TN_OP_add, {f.input(t, {64, 256}), table}, {x});
                    f.node(TN_OP_mul, {x, one}, {f.output(t, {64, 256})});
                  }});
-  out.push_back({"advance", [](auto& f) {
-                   f.node(TN_OP_advance, {f.input(TN_DTYPE_u64, {})}, {f.output(TN_DTYPE_u64, {})}).integer("by", 1024);
-                 }});
+  out.push_back(
+      {"advance", [](auto& f) {
+         f.node(TN_OP_advance, {f.input(TN_DTYPE_u64, {})}, {f.output(TN_DTYPE_u64, {})}).integer("by", 1024);
+       }});
   out.push_back({"channels_last", [t](auto& f) {
                    const Dims dims{8, 64, 28, 28}, last{64 * 28 * 28, 1, 28 * 64, 64};
                    f.node(TN_OP_relu, {f.input(t, dims, last)}, {f.output(t, dims, last)});
                  }});
+  for (const uint32_t dtype : {TN_DTYPE_u8, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64}) {
+    out.push_back({"many_inputs_" + std::string(author::dtype_name(dtype)),
+                   [dtype](auto& f) { add_many(f, dtype, 63); }});
+  }
   out.push_back({"over_4_gib", [t](auto& f) { add3(f, t, {int64_t{3} << 30}, false); }});
 }
 

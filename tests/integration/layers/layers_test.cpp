@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// layers_test.cpp: each layer through the public API, with the CPU plugin at work.
-#include "open.hpp"
+// layers_test.cpp: each layer through the public API, with a real plugin at work.
+#include "integration/device.hpp"
 
 #include "support/temp_folder.hpp"
 
@@ -38,14 +38,32 @@ std::vector<float> add_on_two_streams(Device& device, bool waits = true) {
   return out;
 }
 
+// What the trace of add_on_two_streams holds.
+nlohmann::json traced(const std::string& file) {
+  {
+    Runtime runtime = open({"trace=" + file + ";device"});
+    Device device = target(runtime);
+    CHECK(add_on_two_streams(device) == std::vector<float>(count, 5.0f));
+  }
+  std::ifstream in(file);
+  return nlohmann::json::parse(in);
+}
+
+template <class Wanted>
+int count_events(const nlohmann::json& all, const Wanted& wanted) {
+  int found = 0;
+  for (const auto& each : all["traceEvents"]) found += each["ph"] == "X" && wanted(each) ? 1 : 0;
+  return found;
+}
+
 }  // namespace
 
-TEST_CASE("layers: validate finds nothing in a right program on the CPU plugin") {
+TEST_CASE("layers: validate finds nothing in a right program") {
   std::string said;
   {
     Runtime runtime =
         open({"validate"}, [&](LogLevel, std::string_view, std::string_view text) { said += text; });
-    Device device = must(runtime.device("cpu"));
+    Device device = target(runtime);
     CHECK(add_on_two_streams(device) == std::vector<float>(count, 5.0f));
     CHECK(all_reports(runtime) == "");
   }
@@ -54,7 +72,7 @@ TEST_CASE("layers: validate finds nothing in a right program on the CPU plugin")
 
 TEST_CASE("layers: validate names a missing wait, with streams, kernel and remedy") {
   Runtime runtime = open({"validate"});
-  Device device = must(runtime.device("cpu"));
+  Device device = target(runtime);
   Stream one = must(device.stream({.name = "one"})), two = must(device.stream({.name = "two"}));
   Buffer shared = must(device.allocate(one, array_bytes)),
          other = must(device.allocate(two, 3 * array_bytes));
@@ -78,7 +96,7 @@ TEST_CASE("layers: validate names a missing wait, with streams, kernel and remed
 
 TEST_CASE("layers: validate names a use of a buffer that went back to the pool") {
   Runtime runtime = open({"validate"});
-  Device device = must(runtime.device("cpu"));
+  Device device = target(runtime);
   Stream stream = must(device.stream({.name = "work"}));
   tn_span dangling{};
   {
@@ -110,66 +128,68 @@ TEST_CASE("layers: validate names a leak when the device closes") {
       const std::lock_guard lock(mutex);
       said += std::string(text) + "\n";
     });
-    const Device device = must(runtime.device("cpu"));
+    const Device device = target(runtime);
     handle = device.handle();
     REQUIRE(device.plugin().device->alloc(handle, TN_MEMORY_DEVICE, 12345, 0, &leaked, nullptr) == TN_OK);
   }
   CHECK_HAS(said, "leak: memory #1 (12345 bytes, made by call #");
-  CHECK_HAS(said, "on device 'cpu:0') still lives when device 'cpu:0' is closed in call #");
+  const std::string name = "device '" + device_under_test().plugin + ":0'";
+  CHECK_HAS(said, "on " + name + ") still lives when " + name + " is closed in call #");
   Runtime plain = open({});  // the plugin is the same: what was left over is ended there
-  const tn_plugin& cpu = *must(plain.plugin("cpu"));
-  CHECK(cpu.device->free(leaked, nullptr) == TN_OK);
-  CHECK(cpu.device->close(handle, nullptr) == TN_OK);
+  const tn_plugin& plugin = *must(plain.plugin(device_under_test().plugin));
+  CHECK(plugin.device->free(leaked, nullptr) == TN_OK);
+  CHECK(plugin.device->close(handle, nullptr) == TN_OK);
 }
 
-TEST_CASE("layers: trace writes the calls and the device's work as JSON") {
+TEST_CASE("layers: trace writes the calls as JSON") {
   const TempFolder folder;
-  {
-    Runtime runtime = open({"trace=" + (folder / "t.json") + ";device"});
-    Device device = must(runtime.device("cpu"));
-    add_on_two_streams(device);
-  }
-  std::ifstream in(folder / "t.json");
-  const auto all = nlohmann::json::parse(in);
-  int launches = 0, device_side = 0;
-  for (const auto& each : all["traceEvents"]) {
-    if (each["ph"] != "X") continue;
-    CHECK(each["dur"].get<double>() >= 0);
-    launches += each["name"] == "launch add3" ? 1 : 0;
-    device_side += each["cat"] == "device" ? 1 : 0;
-  }
-  CHECK(launches == 1);
-  CHECK(device_side == 5);
+  const auto all = traced(folder / "t.json");
+  CHECK(count_events(all, [](const auto& each) { return each["name"] == "launch add3"; }) == 1);
+  CHECK(count_events(all, [](const auto& each) { return each["dur"].template get<double>() < 0; }) == 0);
   CHECK(all["otherData"]["dropped_events"] == 0);
 }
 
-TEST_CASE("layers: what was recorded on the CPU plugin replays there to the same bytes") {
+TEST_CASE("layers: trace writes the device's work, too") {
+  {
+    Runtime runtime = open();
+    Device device = target(runtime);
+    Stream stream = must(device.stream());
+    const Point point = must(stream.record(Timed::yes));
+    must(stream.sync());
+    SKIP_IF_UNSUPPORTED(point.timestamp(), "timestamps");
+  }
+  const TempFolder folder;
+  const auto all = traced(folder / "t.json");
+  CHECK(count_events(all, [](const auto& each) { return each["cat"] == "device"; }) == 5);
+}
+
+TEST_CASE("layers: what was recorded on a plugin replays there to the same bytes") {
   const TempFolder folder;
   const std::string file = folder / "run.rec";
   {
     Runtime runtime = open({"record=" + file});
-    Device device = must(runtime.device("cpu"));
+    Device device = target(runtime);
     add_on_two_streams(device);
     CHECK_HAS(all_reports(runtime), "recorded ");
   }
   Runtime runtime = open({"validate"});
-  const ReplayReport report = must(replay(file, *must(runtime.plugin("cpu"))));
+  const ReplayReport report = must(replay(file, *must(runtime.plugin(device_under_test().plugin))));
   CHECK(report.same());
   CHECK(report.downloads == 1);
   CHECK(report.skipped == 0);
-  CHECK_HAS(report.recorded_on, "cpu ");
+  CHECK_HAS(report.recorded_on, device_under_test().plugin + " ");
   CHECK(all_reports(runtime) == "");
 }
 
 TEST_CASE("layers: injected failures come out of the public API as what they are") {
   {
     Runtime runtime = open({"fault=alloc:*:no_memory"});
-    Device device = must(runtime.device("cpu"));
+    Device device = target(runtime);
     Stream stream = must(device.stream());
     CHECK(device.allocate(stream, 4096).code() == TN_NO_MEMORY);
   }
   Runtime runtime = open({"validate", "fault=launch:1:device_lost"});
-  Device device = must(runtime.device("cpu"));
+  Device device = target(runtime);
   Stream stream = must(device.stream({.name = "work"}));
   Buffer buffer = must(device.allocate(stream, 4 * array_bytes));
   const Kernel kernel = must(device.compile(add3(count)));

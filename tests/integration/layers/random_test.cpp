@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // random_test.cpp: right programs of many streams, buffers that come and go, and a pool that reuses them: not one finding.
-#include "open.hpp"
+#include "integration/device.hpp"
 
 #include "support/full.hpp"
 #include "support/seed.hpp"
@@ -126,7 +126,7 @@ TEST_CASE("layers: validate accuses no right program of streams, waits and poole
   const uint64_t first = seed(21);
   const int programs = full_or("programs", 20, 500);
   Runtime runtime = open({"validate"});
-  Device device = must(runtime.device("cpu"));
+  Device device = target(runtime);
   for (int i = 0; i < programs; ++i) {
     CAPTURE(i);
     Program program(device, first + static_cast<uint64_t>(i));

@@ -171,6 +171,13 @@ class Page(unittest.TestCase):
         self.assertNotIn("2027-06-30", lists[0])
         self.assertIn("until 2027-06-30", lists[1])
 
+    def test_a_vendors_tolerance_is_told_with_its_use(self):
+        self.browser.open(self.rich, 1200)
+        told = self.ask('document.getElementById("gaps").textContent')
+        for part in ("Tolerances, set by the vendor", "exp in f16: 4 times the usual", "needed by 2 of 3 cases",
+                     "a table of 256 entries (until 2027-06-30)", "none needed it"):
+            self.assertIn(part, told)
+
     def test_the_line_that_repeats_a_case_is_copied(self):
         self.browser.open(self.rich, 1200)
         line = self.ask('document.querySelector("#failures .again code").textContent')

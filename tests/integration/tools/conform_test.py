@@ -215,6 +215,57 @@ class Conform(Case):
         self.expect(tenon(*words), 0, "'x' expired on 2001-01-01")
         self.expect(tenon(*words, "--verify"), 1, "'x' expired on 2001-01-01", "does not conform")
 
+    ULP_OFF = PLUGINS / "tenon-add_is_an_ulp_off.so"
+    TOLERANCE = '[plugin]\nname = "honest"\n[[tolerance]]\nop = "add"\ndtype = "f32"\n{}\nexpires = {}\n'
+
+    def tolerate(self, plugin, lines, expires, *words):
+        declared = self.folder / "c.toml"
+        declared.write_text(self.TOLERANCE.format(lines, expires))
+        return tenon("conform", plugin, "--quick", "--filter", "op add: f32 agrees with*", "--capabilities", declared, *words)
+
+    def test_a_tolerance_lets_pass_what_it_says_and_shows_in_every_report(self):
+        line, why = "3 ULP (until 2999-01-01): truncates", 'ulp = 3\nreason = "truncates"'
+        files = {form: self.folder / f"r.{form}" for form in ("json", "junit", "html")}
+        done = self.tolerate(self.ULP_OFF, why, "2999-01-01", "--verify",
+                             *(word for form, file in files.items() for word in (f"--{form}", file)))
+        self.expect(done, 0, "Tolerances, set by the vendor:", f"add.f32: {line}; 1 of 1 cases need it",
+                    "elements need the tolerance that the vendor declares")
+        report = json.loads(files["json"].read_text())
+        self.assertEqual(report["tolerances"][0]["needed"], 1)
+        self.assertRegex(report["cases"][0]["finding"]["eased"], r"the farthest is off by [12](\.\d+)? ULP, 0 are usual")
+        suite = xml.etree.ElementTree.parse(files["junit"]).getroot().find("testsuite")
+        told = {p.get("name"): p.get("value") for p in suite.find("properties")}
+        self.assertIn(line, told["tolerance add.f32"])
+        self.assertIn("truncates", files["html"].read_text())
+
+    def test_a_tolerance_that_is_too_small_or_past_its_date_excuses_nothing(self):
+        self.expect(self.tolerate(self.ULP_OFF, 'ulp = 0.9\nreason = "truncates"', "2999-01-01"), 1, "ULP, 0.9 allowed)")
+        self.expect(self.tolerate(self.ULP_OFF, 'ulp = 2\nreason = "truncates"', "2001-01-01"), 1, "past its date")
+
+    def test_a_tolerance_without_a_reason_is_refused(self):
+        self.expect(self.tolerate(self.ULP_OFF, "ulp = 2", "2999-01-01"), 2, "'reason'", where="stderr")
+
+    def test_a_tolerance_that_nobody_needed_is_a_warning_under_verify(self):
+        line, why = "none needed it", 'ulp = 2\nreason = "truncates"'
+        quiet, told = (self.tolerate(RIGHT, why, "2999-01-01", *words) for words in ((), ("--verify",)))
+        self.expect(quiet, 0, "0 of 1 cases need it")
+        self.assertNotIn(line, quiet.stdout)
+        self.expect(told, 0, line, "The plugin conforms.")
+
+    def test_determinism_is_held_against_what_is_declared(self):
+        declared = self.folder / "c.toml"
+        words = ("conform", PLUGINS / "tenon-bits_waver.so", "--quick", "--filter", "op sum: f32 agrees*",
+                 "--capabilities", declared)
+        story = "two runs on the same numbers differ in their bits"
+        verdicts = {'determinism = "bitwise"': (1, "declares determinism"), "": (0, f"warning: {story}")}
+        for line, (code, said) in verdicts.items():
+            declared.write_text(f'[plugin]\nname = "honest"\n{line}\n')
+            self.expect(tenon(*words), code, story, said)
+        declared.write_text('[plugin]\nname = "honest"\ndeterminism = "varies"\n')
+        done = tenon(*words)
+        self.expect(done, 0, "determinism varies")
+        self.assertNotIn(story, done.stdout)
+
     def test_an_unexpected_pass_fails_under_verify(self):
         declared = self.folder / "c.toml"
         declared.write_text('[plugin]\nname = "honest"\n[[unsupported]]\nmatch = "fill: zero *"\nreason = "no"\n')

@@ -148,6 +148,107 @@ TEST_CASE("capabilities: what is misspelt or missing is told with its place") {
   CHECK(refusal("[plugin\n").find("foo.toml:") != std::string::npos);
 }
 
+namespace {
+
+// A file with one tolerance, whose lines are given.
+std::string with_tolerance(const std::string& lines) {
+  return "[plugin]\nname = \"foo\"\n[[tolerance]]\n" + lines;
+}
+constexpr const char* told_why = "reason = \"a table\"\nexpires = 2026-12-31\n";
+
+CaseResult op_result(const char* op, const char* dtype, Outcome outcome, const char* eased = "") {
+  CaseResult out = result(std::string("op ") + op + ": " + dtype + " agrees", outcome);
+  out.op = op;
+  out.dtype = dtype;
+  out.finding.eased = eased;
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("capabilities: tolerances count until their date") {
+  const auto declared = parse_capabilities(
+      with_tolerance(std::string("op = \"exp\"\ndtype = \"f16\"\nfactor = 4\n") + told_why) +
+          "[[tolerance]]\nop = \"floor\"\ndtype = \"f32\"\nulp = 1.5\nreason = \"x\"\nexpires = 2027-12-31\n",
+      "foo.toml");
+  REQUIRE_MESSAGE(declared.ok(), declared.message());
+  const Judging now = judging_of(*declared, "2026-12-31"), later = judging_of(*declared, "2027-01-01");
+  CHECK((now.slack.at("exp.f16") == Slack{.factor = 4, .ulps = 0}));
+  CHECK((now.slack.at("floor.f32") == Slack{.factor = 1, .ulps = 1.5}));
+  CHECK(later.slack.size() == 1);
+  CHECK(told(now.slack.at("exp.f16")) == "4 times the usual");
+  CHECK(told(now.slack.at("floor.f32")) == "1.5 ULP");
+}
+
+TEST_CASE("capabilities: a tolerance without a reason, a date or a meaning is refused") {
+  const auto refused = [](const std::string& lines, const char* why) {
+    CAPTURE(lines);
+    CHECK_MESSAGE(refusal(with_tolerance(lines)).find(why) != std::string::npos,
+                  refusal(with_tolerance(lines)));
+  };
+  const std::string exp = "op = \"exp\"\ndtype = \"f16\"\n", good_end = told_why;
+  refused(exp + "factor = 4\nexpires = 2026-12-31\n", "'reason'");
+  refused(exp + "factor = 4\nreason = \"\"\nexpires = 2026-12-31\n", "'reason'");
+  refused(exp + "factor = 4\nreason = \"x\"\n", "'expires'");
+  refused(exp + good_end, "'factor' (times the usual) or 'ulp'");
+  refused(exp + "factor = 4\nulp = 4\n" + good_end, "one of them");
+  refused(exp + "factor = 1\n" + good_end, "no number above 1");
+  refused(exp + "factor = inf\n" + good_end, "no number above 1");
+  refused(exp + "factor = \"4\"\n" + good_end, "no number above 1");
+  refused(exp + "ulp = 0\n" + good_end, "no number above 0");
+  refused(exp + "ulp = nan\n" + good_end, "no number above 0");
+  refused(exp + "factor = 4\nmatch = \"x\"\n" + good_end, "unknown key 'match'");
+  refused("op = \"expo\"\ndtype = \"f16\"\nfactor = 4\n" + good_end, "'expo' is no op");
+  refused("op = \"all_reduce\"\ndtype = \"f16\"\nfactor = 4\n" + good_end, "'all_reduce' is no op");
+  refused("op = \"exp\"\ndtype = \"i32\"\nfactor = 4\n" + good_end, "no case of dtype 'i32'");
+  refused("op = \"add\"\ndtype = \"i32\"\nulp = 4\n" + good_end, "no float");
+  refused("op = \"floor\"\ndtype = \"f32\"\nfactor = 4\n" + good_end, "op 'floor' is exact");
+  const std::string once = exp + "factor = 4\n" + good_end;
+  refused(once + "[[tolerance]]\n" + once, "twice");
+}
+
+TEST_CASE("capabilities: a tolerance past its date is told, and one that nobody needed") {
+  const auto declared = parse_capabilities(
+      with_tolerance(std::string("op = \"exp\"\ndtype = \"f16\"\nfactor = 4\n") + told_why), "foo.toml");
+  REQUIRE(declared.ok());
+  const std::string late = "2027-01-01", today = "2026-01-01";
+  const std::vector<CaseResult> idle{op_result("exp", "f16", Outcome::passed),
+                                     op_result("exp", "f32", Outcome::passed)},
+      needed{op_result("exp", "f16", Outcome::passed, "2 elements"),
+             op_result("exp", "f16", Outcome::passed)},
+      elsewhere{op_result("exp", "f16", Outcome::unsupported)},
+      broken{op_result("exp", "f16", Outcome::failed)};
+  REQUIRE(audit(*declared, idle, late, false).size() == 1);
+  CHECK(audit(*declared, idle, late, false)[0].find("'exp' in f16 expired on 2026-12-31") !=
+        std::string::npos);
+  CHECK(audit(*declared, idle, today, true).empty());
+  REQUIRE(audit(*declared, elsewhere, today, true).size() == 1);
+  CHECK(audit(*declared, elsewhere, today, true)[0].find("excuses nothing") != std::string::npos);
+  REQUIRE(idle_tolerances(*declared, idle, today).size() == 1);
+  CHECK(idle_tolerances(*declared, idle, today)[0].find("1 case was executed, and none needed it") !=
+        std::string::npos);
+  CHECK(idle_tolerances(*declared, needed, today).empty());
+  CHECK(idle_tolerances(*declared, elsewhere, today).empty());
+  CHECK(idle_tolerances(*declared, broken, today).empty());
+  CHECK(idle_tolerances(*declared, idle, late).empty());
+  const auto uses = tolerance_uses(*declared, needed, today);
+  REQUIRE(uses.size() == 1);
+  CHECK(uses[0].cases == 2);
+  CHECK(uses[0].needed == 1);
+}
+
+TEST_CASE("capabilities: determinism is one of two words, or not declared") {
+  const auto word = [](const std::string& line) {
+    return parse_capabilities("[plugin]\nname = \"foo\"\n" + line, "foo.toml");
+  };
+  CHECK(word("")->determinism == Determinism::undeclared);
+  CHECK(word("determinism = \"bitwise\"")->determinism == Determinism::bitwise);
+  CHECK(word("determinism = \"varies\"")->determinism == Determinism::varies);
+  CHECK(refusal("[plugin]\nname = \"foo\"\ndeterminism = \"mostly\"").find("must be bitwise or varies") !=
+        std::string::npos);
+  CHECK(refusal("[plugin]\nname = \"foo\"\ndeterminism = true").find("'determinism'") != std::string::npos);
+}
+
 TEST_CASE("capabilities: globs match whole names") {
   CHECK(glob("copy: *", "copy: odd"));
   CHECK_FALSE(glob("copy", "copy: odd"));

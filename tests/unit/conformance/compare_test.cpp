@@ -79,6 +79,50 @@ TEST_CASE("compare: errors that are all near their limit are a bias") {
   CHECK_FALSE(compare(*find_row("exp"), TN_DTYPE_f32, wanted, low));
 }
 
+TEST_CASE("compare: a vendor's slack lets pass what it says, and its use is told") {
+  Wanted wanted;
+  wanted.tensor = {.dtype = TN_DTYPE_f32, .dims = {3}, .at = std::vector<Scalar>(3, Scalar::of(1))};
+  Tensor got = wanted.tensor;
+  got.at[1].real = 1 + 6 * 0x1p-23;
+  got.at[2].real = 1 - 9 * 0x1p-24;  // 9 ULP of the numbers below 1
+  const Row &exp = *find_row("exp"), &floor = *find_row("floor");
+  const auto judge = [&](const Row& row, const Slack& slack, Eased& eased) {
+    return !compare(row, TN_DTYPE_f32, wanted, got, slack, &eased);
+  };
+  Eased none, little, enough, exact;
+  CHECK_FALSE(judge(exp, {}, none));
+  CHECK(none.elements == 0);
+  CHECK_FALSE(judge(exp, {.ulps = 5}, little));
+  CHECK(judge(exp, {.ulps = 6.5}, enough));
+  CHECK(enough.elements == 1);
+  CHECK(enough.ulps == 6);
+  CHECK(enough.usual_ulps > 4);
+  CHECK(enough.usual_ulps < 6);
+  CHECK(judge(exp, {.factor = 2}, enough));
+  CHECK(enough.elements == 2);
+  CHECK_FALSE(judge(floor, {.factor = 1000}, exact));
+  CHECK(judge(floor, {.ulps = 6}, exact));
+  CHECK(exact.elements == 2);
+  CHECK(exact.usual_ulps == 0);
+}
+
+TEST_CASE("compare: slack reaches as far as infinity, and to no NaN") {
+  const auto judge = [](double exact, double found, const Slack& slack) {
+    Wanted wanted;
+    wanted.tensor = {.dtype = TN_DTYPE_f16, .dims = {}, .at = {Scalar::of(exact)}};
+    Eased eased;
+    return !compare(*find_row("exp"), TN_DTYPE_f16, wanted,
+                    {.dtype = TN_DTYPE_f16, .dims = {}, .at = {Scalar::of(found)}}, slack, &eased);
+  };
+  CHECK_FALSE(judge(65400, infinity, {}));
+  CHECK(judge(65400, infinity, {.ulps = 4}));
+  CHECK_FALSE(judge(65400, -infinity, {.ulps = 4}));
+  CHECK_FALSE(judge(60000, infinity, {.ulps = 4}));
+  CHECK_FALSE(judge(1, std::nan(""), {.ulps = 1e6}));
+  CHECK_FALSE(judge(std::nan(""), 1, {.ulps = 1e6}));
+  CHECK_FALSE(judge(infinity, 65504, {.ulps = 1e6}));
+}
+
 TEST_CASE("compare: the story names place, values and distance") {
   Wanted wanted;
   wanted.tensor = {.dtype = TN_DTYPE_f32, .dims = {2, 2}, .at = std::vector<Scalar>(4, Scalar::of(1))};

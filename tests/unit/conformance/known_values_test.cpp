@@ -112,6 +112,14 @@ TEST_CASE("known values: windows") {
                 {{1, 1, 2, 2}}}) == Numbers{41, 63, 4, 6});
 }
 
+TEST_CASE("known values: shares are exact however far the scores lie from 0") {
+  const Tensor far = reals({4}, {-1e15, 1e15, 1e15, -INFINITY});
+  CHECK(result({"softmax", {number("axis", 0)}, {far}, {{4}}}) == Numbers{0, 0.5, 0.5, 0});
+  const Tensor q = reals({1, 1, 1, 1}, {1}), k = reals({1, 1, 2, 1}, {1e15, 1e15}),
+               v = reals({1, 1, 2, 1}, {2, 4});
+  CHECK(result({"attention", {real("scale", 1)}, {q, k, v}, {{1, 1, 1, 1}, {1, 1, 1}}}) == Numbers{3});
+}
+
 TEST_CASE("known values: optimizers") {
   const Tensor w = reals({1}, {1}), g = reals({1}, {0.5}), lr = reals({}, {0.1});
   check_near(result({"sgd", {real("weight_decay", 0.1)}, {w, g, lr}, {{1}, {}, {1}}}), {1 - 0.1 * 0.6});

@@ -8,12 +8,14 @@ using namespace tenon::conform;
 
 TEST_CASE("protocol: a request comes back as it was") {
   Request request;
-  request.settings = {.plugin = "a b.so",
-                      .device = 3,
-                      .quick = true,
-                      .seed = UINT64_MAX,
-                      .patience_ns = 5,
-                      .options = {{"k", "v"}}};
+  request.settings = {
+      .plugin = "a b.so",
+      .device = 3,
+      .quick = true,
+      .seed = UINT64_MAX,
+      .patience_ns = 5,
+      .options = {{"k", "v"}},
+      .judging = {.slack = {{"exp.f16", {.factor = 4, .ulps = 0.5}}}, .determinism = Determinism::bitwise}};
   request.round = 7;
   request.cases = {"copy: a", "copy: b"};
   const auto back = decode_request(encode(request));
@@ -21,6 +23,7 @@ TEST_CASE("protocol: a request comes back as it was") {
   CHECK(back->settings.plugin == "a b.so");
   CHECK(back->settings.seed == UINT64_MAX);
   CHECK(back->settings.options == request.settings.options);
+  CHECK(back->settings.judging == request.settings.judging);
   CHECK(back->round == 7);
   CHECK(back->cases == request.cases);
 }

@@ -158,6 +158,53 @@ TEST_CASE("report: the summary names gaps and their remedy, and colours only whe
   CHECK(has(painted.str(), "\033[31;1m"));
 }
 
+TEST_CASE("report: a vendor's tolerance shows in every form, with its reason and who needed it") {
+  Report report = sample();
+  report.began = "2026-05-31T12:00:00Z";
+  report.declared.file = "foo.capabilities.toml";
+  report.declared.determinism = Determinism::bitwise;
+  report.declared.tolerances = {{.op = "exp",
+                                 .dtype = "f16",
+                                 .slack = {.factor = 4, .ulps = 0},
+                                 .reason = "a table <of> 256",
+                                 .expires = "2027-06-30"}};
+  report.remarks = {"somebody should look"};
+  for (const char* eased : {"", "2 elements need it"}) {
+    report.results.push_back(result("op exp: f16 agrees", Verdict::passed));
+    report.results.back().op = "exp";
+    report.results.back().dtype = "f16";
+    report.results.back().finding.eased = eased;
+  }
+  const std::string line =
+      "exp.f16: 4 times the usual (until 2027-06-30): a table <of> 256; 1 of 2 cases need it";
+  CHECK((tolerance_lines(report) == std::vector{line}));
+  CHECK_FALSE(noteworthy(report.results[report.results.size() - 2]));
+  CHECK(noteworthy(report.results.back()));
+  std::ostringstream text;
+  print_header(text, report, 1, Style{});
+  print_trouble(text, report, report.results.back(), Style{});
+  print_summary(text, report, Style{});
+  CHECK(has(text.str(), "determinism bitwise"));
+  CHECK(has(text.str(), "Tolerances, set by the vendor:\n  " + line));
+  CHECK(has(text.str(), "    2 elements need it"));
+  CHECK(has(text.str(), "warning: somebody should look"));
+  const auto json = nlohmann::json::parse(report_json(report));
+  CHECK(json["determinism"] == "bitwise");
+  CHECK(json["tolerances"][0]["op"] == "exp");
+  CHECK(json["tolerances"][0]["factor"] == 4);
+  CHECK(json["tolerances"][0]["needed"] == 1);
+  CHECK(json["remarks"][0] == "somebody should look");
+  CHECK(json["cases"][4]["finding"]["eased"] == "2 elements need it");
+  const std::string xml = report_junit(report);
+  CHECK(has(xml,
+            "<property name=\"tolerance exp.f16\" value=\"4 times the usual (until 2027-06-30): a table "
+            "&lt;of&gt; 256; "
+            "1 of 2 cases need it\"/>"));
+  CHECK(has(xml, "<property name=\"determinism\" value=\"bitwise\"/>"));
+  CHECK(has(xml, "<system-out>2 elements need it</system-out>"));
+  CHECK(has(report_html(report), "a table \\u003cof> 256"));
+}
+
 TEST_CASE("report: a run that executed nothing has not passed") {
   Report report = sample();
   report.results = {result("copy: fine", Verdict::skipped, Outcome::skipped)};

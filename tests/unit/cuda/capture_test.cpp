@@ -165,6 +165,43 @@ TEST_CASE("import: a framework's stream is borrowed: its own work counts, and it
   CHECK(r.first(r.a) == 5);
 }
 
+TEST_CASE("import: while its owner captures a stream, nothing is slipped into that capture") {
+  CUDA_DRIVER("");
+  Rig r;
+  uint64_t native = 0;
+  must([&](tn_error* e) { return imports().native(r.other, &native, e); });
+  tn_stream* made = nullptr;
+  must([&](tn_error* e) { return imports().stream(r.device, native, &made, e); });
+  const Stream borrowed(made);
+  auto* const stream = reinterpret_cast<CUstream>(native);
+  CUcontext primary = nullptr;
+  driver_function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&primary, 0);
+  driver_function<CUresult(CUcontext)>("cuCtxPushCurrent_v2")(primary);
+  REQUIRE(driver_function<CUresult(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(
+              stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+  fill(borrowed, span(r.a, 0, 64), 9);  // asked for by the owner's own program: captured
+  uint64_t value = 0;
+  CHECK(try_record(borrowed, value).says("owner"));
+  const int number = 7;
+  CHECK(try_copy(borrowed, span(r.a, 0, 4), host_span(&number, 4)).says("ordinary host memory"));
+  const Stream promises = make_stream(r.device);
+  const uint64_t held = promise(promises);
+  wait(r.stream, promises, held);
+  const uint64_t outside = record(r.stream);
+  CHECK(outcome_of([&](tn_error* e) {
+          return plugin().stream->wait(borrowed, r.stream, outside, e);
+        }).says("outside the capture"));
+  CUgraph graph = nullptr;
+  CHECK(driver_function<CUresult(CUstream, CUgraph*)>("cuStreamEndCapture")(stream, &graph) == CUDA_SUCCESS);
+  CHECK(driver_function<CUresult(CUgraph)>("cuGraphDestroy")(graph) == CUDA_SUCCESS);
+  CHECK(try_signal(promises, held).message() == "");
+  fill(r.stream, span(r.a, 0, 64), 3);
+  CHECK(r.first(r.a) == 3);
+  CUcontext ours = nullptr;
+  driver_function<CUresult(CUcontext*)>("cuCtxPopCurrent_v2")(&ours);
+  driver_function<CUresult(CUdevice)>("cuDevicePrimaryCtxRelease_v2")(0);
+}
+
 TEST_CASE("import: memory of the same device is borrowed, and what nobody allocated is refused") {
   CUDA_DRIVER("");
   Rig r;

@@ -45,6 +45,20 @@ TEST_CASE("bridge: a wait across plugins holds until the point is reached") {
   CHECK(worlds.here.calls().signal == 1);
 }
 
+TEST_CASE("bridge: a wait across plugins ends where the source's query lags behind") {
+  FakePlugin here, there({.name = "other", .query_lags = true});
+  Device device = here.open(), far_device = there.open();
+  Stream stream = *device.stream(), source = *far_device.stream();
+  const Buffer memory = *device.allocate(stream, 8), far_memory = *far_device.allocate(source, 8);
+  FakePlugin::hold(source);
+  REQUIRE(source.fill(far_memory, 1).ok());
+  REQUIRE(stream.wait(*source.record()).ok());
+  REQUIRE(stream.fill(memory, 1).ok());
+  FakePlugin::release(source);
+  CHECK(stream.sync(std::chrono::seconds(20)).ok());
+  CHECK(here.calls().signal == 1);
+}
+
 TEST_CASE("bridge: a reached point of another plugin needs none") {
   Worlds worlds;
   REQUIRE(worlds.stream.wait(worlds.far_work()).ok());

@@ -29,14 +29,15 @@ struct FakeOptions {
   bool timestamps = true;
   bool peers = false;
   bool managed = false;
+  bool query_lags = false;  // query knows what a sync was told
   uint64_t workspace_bytes = 0;
 };
 
 // How often the host called; the names are those of the ABI.
 struct FakeCalls {
   std::atomic<uint64_t> open{0}, close{0}, alloc{0}, free{0}, create{0}, destroy{0}, abandon{0}, copy{0},
-      copy_strided{0}, fill{0}, record{0}, wait{0}, query{0}, sync{0}, promise{0}, signal{0}, supports{0},
-      compile{0}, launch{0};
+      copy_strided{0}, fill{0}, record{0}, wait{0}, query{0}, sync{0}, blocking_sync{0}, promise{0},
+      signal{0}, supports{0}, compile{0}, launch{0};
 };
 
 class FakePlugin {

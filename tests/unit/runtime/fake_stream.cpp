@@ -92,13 +92,14 @@ int32_t query(tn_stream* stream, uint64_t* completed, tn_error* error) {
   const Lock lock(mutex);
   ++stream->plugin->calls.query;
   if (stream->completed >= stream->failed_at) return told(*stream, error);
-  *completed = stream->completed;
+  *completed = stream->plugin->options.query_lags ? stream->told : stream->completed;
   return TN_OK;
 }
 
 int32_t sync(tn_stream* stream, uint64_t value, uint64_t timeout_ns, tn_error* error) {
   Lock lock(mutex);
   ++stream->plugin->calls.sync;
+  if (timeout_ns != 0) ++stream->plugin->calls.blocking_sync;
   if (value > stream->enqueued)
     return fail(error, TN_INVALID, "value " + std::to_string(value) + " was never recorded");
   const auto done = [&] { return stream->completed >= value; };
@@ -107,6 +108,7 @@ int32_t sync(tn_stream* stream, uint64_t value, uint64_t timeout_ns, tn_error* e
   else
     moved.wait_for(lock, std::chrono::nanoseconds(timeout_ns), done);
   if (stream->completed < value) return fail(error, TN_TIMEOUT, "the fake stands still");
+  stream->told = std::max(stream->told, value);
   return value >= stream->failed_at ? told(*stream, error) : TN_OK;
 }
 

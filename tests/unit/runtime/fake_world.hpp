@@ -51,6 +51,7 @@ struct tn_stream {
   };
   std::deque<Command> commands;  // not yet run
   uint64_t enqueued = 0, completed = 0, allowed = UINT64_MAX;
+  uint64_t told = 0;  // by a sync
   std::set<uint64_t> signalled;
   bool fail_next = false;
   int32_t failure = TN_OK;

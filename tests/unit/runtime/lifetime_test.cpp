@@ -112,7 +112,7 @@ TEST_CASE("lifetime: a buffer whose use is on a stream of another device is free
   REQUIRE(far_stream.fill(buffer, 1).ok());
   REQUIRE(buffer.used_on(far_stream).ok());
   std::thread later([&] {
-    while (plugin.calls().sync == 0) std::this_thread::yield();
+    while (plugin.calls().blocking_sync == 0) std::this_thread::yield();
     FakePlugin::release(far_stream);
   });
   buffer = Buffer();

@@ -140,7 +140,7 @@ TEST_CASE("pool: before out-of-memory it waits for work in flight and takes what
   REQUIRE(two.a.record().ok());
   std::atomic<bool> released{false};
   std::thread later([&] {
-    while (two.plugin.calls().sync == 0) std::this_thread::yield();
+    while (two.plugin.calls().blocking_sync == 0) std::this_thread::yield();
     released = true;
     FakePlugin::release(two.a);
   });
@@ -207,18 +207,21 @@ TEST_CASE("pool: other failures of the device are told as they are") {
 }
 
 TEST_CASE("pool: a declared use on another stream keeps the memory until it is reached") {
-  Two two;
-  FakePlugin::hold(two.b);
-  Buffer shared = *two.device.allocate(two.a, 5000);
-  const tn_span place = shared;
-  REQUIRE(two.b.fill(shared, 1).ok());
-  REQUIRE(shared.used_on(two.b).ok());
-  shared = Buffer();
-  Buffer other = *two.device.allocate(two.a, 5000);
-  CHECK_FALSE(same_place(place, other));
-  FakePlugin::release(two.b);
-  const Buffer again = *two.device.allocate(two.a, 5000);
-  CHECK(same_place(place, again));
+  for (const bool query_lags : {false, true}) {
+    CAPTURE(query_lags);
+    Two two({.query_lags = query_lags});
+    FakePlugin::hold(two.b);
+    Buffer shared = *two.device.allocate(two.a, 5000);
+    const tn_span place = shared;
+    REQUIRE(two.b.fill(shared, 1).ok());
+    REQUIRE(shared.used_on(two.b).ok());
+    shared = Buffer();
+    Buffer other = *two.device.allocate(two.a, 5000);
+    CHECK_FALSE(same_place(place, other));
+    FakePlugin::release(two.b);
+    const Buffer again = *two.device.allocate(two.a, 5000);
+    CHECK(same_place(place, again));
+  }
 }
 
 TEST_CASE("pool: with uses on several streams the last one counts") {

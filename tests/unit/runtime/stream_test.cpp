@@ -87,6 +87,33 @@ TEST_CASE("stream: waiting for a value that turns out to be reached asks once an
   CHECK(pair.plugin.calls().wait == 0);
 }
 
+TEST_CASE("stream: a host that polls gets there where query lags behind") {
+  FakePlugin plugin({.query_lags = true});
+  Device device = plugin.open();
+  Stream stream = *device.stream();
+  const Buffer memory = *device.allocate(stream, 8);
+  FakePlugin::hold(stream);
+  REQUIRE(stream.fill(memory, 1).ok());
+  const Point point = *stream.record();
+  CHECK_FALSE(*point.reached());
+  FakePlugin::release(stream);
+  CHECK(*point.reached());
+  CHECK(plugin.calls().blocking_sync == 0);
+}
+
+TEST_CASE("stream: where query lags behind, a wait is the device's, and asks once") {
+  FakePlugin plugin({.query_lags = true});
+  Device device = plugin.open();
+  Stream a = *device.stream(), b = *device.stream();
+  const Buffer memory = *device.allocate(a, 8);
+  REQUIRE(a.fill(memory, 1).ok());
+  REQUIRE(b.wait(*a.record()).ok());
+  CHECK(plugin.calls().query == 1);
+  CHECK(plugin.calls().sync == 0);
+  CHECK(plugin.calls().wait == 1);
+  CHECK(b.sync().ok());
+}
+
 TEST_CASE("stream: later work starts after the point") {
   Pair pair;
   FakePlugin::hold(pair.a);

@@ -2,6 +2,7 @@
 // limits_test.cpp: each limit holds, and what is beyond it is refused in words.
 #include "world.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -74,16 +75,19 @@ TEST_CASE("limits: where record blocks, it waits until an event is free") {
 TEST_CASE("limits: without queries, progress is what a sync was told") {
   const World world(Options{{"event_query", "false"}});
   const Device device = open_device();
-  const Stream stream = make_stream(device), other = make_stream(device);
-  const Memory memory = allocate(device, 8);
-  fill(stream, span(memory, 0, 8), 1);
-  const uint64_t value = record(stream);
-  wait(other, stream, value);
-  fill(other, span(memory, 0, 8), 2);
-  drain(other);  // so `value` is reached, and nobody was told
-  CHECK(query(stream) == 0);
-  CHECK(try_sync(stream, value).ok());
-  CHECK(query(stream) == value);
+  for (const uint64_t timeout : {uint64_t{0}, uint64_t{TN_TIMEOUT_NEVER}}) {
+    CAPTURE(timeout);
+    const Stream stream = make_stream(device), other = make_stream(device);
+    const Memory memory = allocate(device, 8);
+    fill(stream, span(memory, 0, 8), 1);
+    const uint64_t value = record(stream);
+    wait(other, stream, value);
+    fill(other, span(memory, 0, 8), 2);
+    drain(other);  // so `value` is reached, and nobody was told
+    CHECK(query(stream) == 0);
+    CHECK(try_sync(stream, value, timeout).ok());
+    CHECK(query(stream) == value);
+  }
 }
 
 TEST_CASE("limits: copies that are not aligned are refused where a profile asks for alignment") {
@@ -168,22 +172,37 @@ TEST_CASE("limits: one-shot executors are the plugin's affair: a kernel is launc
   CHECK(try_sync(stream, record(stream)).ok());
 }
 
-TEST_CASE("limits: a demanded workspace is used to its last byte") {
+TEST_CASE("limits: a demanded workspace is used to its last byte, whatever was in it") {
+  for (const char* const kib : {"64", "16384"}) {
+    CAPTURE(kib);
+    const World world(Options{{"workspace_kib", kib}});
+    const Device device = open_device();
+    const Stream stream = make_stream(device);
+    Group f(true);
+    const Kernel kernel = compile(device, f.fragment());
+    const uint64_t bytes = workspace_bytes(kernel);
+    CHECK(bytes >= std::stoull(kib) << 10);
+    const Memory memory = allocate(device, 48), room = allocate(device, bytes);
+    const tn_span bindings[] = {span(memory, 0, 16), span(memory, 16, 16), span(memory, 32, 16)};
+    fill(stream, span(room, 0, bytes), 7);
+    launch(kernel, stream, bindings, span(room, 0, bytes));
+    const auto left = download(stream, span(room, 4096, bytes - 4096));  // what the nodes keep there is small
+    CHECK(std::count(left.begin(), left.end(), 7) == 0);
+    CHECK(left.back() != 0);
+    fill(stream, span(room, 0, bytes), 0);
+    launch(kernel, stream, bindings, span(room, 0, bytes));
+    const auto zeros = download(stream, span(room, bytes / 2, bytes / 4));
+    CHECK(std::count(zeros.begin(), zeros.end(), 0) < static_cast<int64_t>(zeros.size()));
+  }
+}
+
+TEST_CASE("limits: a kernel that needs more workspace than is allowed is refused with both figures") {
   const World world(Options{{"workspace_kib", "64"}});
   const Device device = open_device();
-  const Stream stream = make_stream(device);
   Group f(true);
-  const Kernel kernel = compile(device, f.fragment());
-  const uint64_t bytes = workspace_bytes(kernel);
-  CHECK(bytes >= 64u << 10);
-  const Memory memory = allocate(device, 48), room = allocate(device, bytes);
-  fill(stream, span(room, 0, bytes), 0);
-  const tn_span bindings[] = {span(memory, 0, 16), span(memory, 16, 16), span(memory, 32, 16)};
-  launch(kernel, stream, bindings, span(room, 0, bytes));
-  CHECK(download(stream, span(room, bytes - 1, 1))[0] != 0);
   tn_compile_options less{};
   less.size = sizeof less;
-  less.workspace_limit = bytes - 1;
+  less.workspace_limit = workspace_bytes(compile(device, f.fragment())) - 1;
   tn_kernel* none = nullptr;
   const Outcome said = outcome_of(
       [&](tn_error* e) { return plugin().kernel->compile(device, &f.fragment(), &less, &none, e); });

@@ -87,6 +87,25 @@ TEST_CASE("memory: new memory is full of garbage, also where it was zero") {
   }
 }
 
+TEST_CASE("memory: a block of any size has forgotten its last owner") {
+  const World world(Options{});
+  const Device device = open_device();
+  const Stream stream = make_stream(device);
+  for (const uint64_t bytes : {uint64_t{64}, uint64_t{1} << 20, uint64_t{3} << 20, (uint64_t{8} << 20) + 5}) {
+    CAPTURE(bytes);
+    for (const unsigned value : {0u, 7u}) {
+      Memory memory = allocate(device, bytes);
+      fill(stream, span(memory, 0, bytes), value);
+      drain(stream);
+      memory.reset();
+      const Memory next = allocate(device, bytes);
+      const auto found = download(stream, span(next, bytes / 2, bytes / 2));
+      CHECK(std::count(found.begin(), found.end(), value) < static_cast<int64_t>(found.size()));
+      if (value != 0) CHECK(std::count(found.begin(), found.end(), value) == 0);
+    }
+  }
+}
+
 TEST_CASE("memory: a device address is good inside one allocation, and nowhere else") {
   const World world(Options{});
   const Device device = open_device();

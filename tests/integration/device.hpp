@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// device.hpp: a runtime with the plugin under test behind it, and what the cases of every device share.
+//
+// The same cases run on the CPU plugin and on the simulated device under each of its profiles (support/device.hpp). A case
+// leaves, visibly, only where the device says that it lacks what the case is about.
+// Invariant: nothing of the environment's own layers or plugins takes part.
+#pragma once
+
+#include "support/device.hpp"
+#include "support/skip.hpp"
+
+#include <tenon/tenon.hpp>
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tenon::test {
+
+// The value of a Result; the test case ends when there is none.
+template <class T>
+T must(Result<T> result) {
+  REQUIRE_MESSAGE(result.ok(), result.message());
+  return std::move(result).take();
+}
+inline void must(Status status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
+
+inline void say_nothing(LogLevel, std::string_view, std::string_view) {}
+
+inline Runtime open(std::vector<std::string> layers = {}, LogSink log = say_nothing,
+                    std::map<std::string, std::string> options = {}) {
+  const char* folder = std::getenv("TENON_TEST_PLUGIN_DIR");
+  options.emplace("cpu.threads", "2");
+  if (!device_under_test().profile.empty()) options.emplace("sim.profile", device_under_test().profile);
+  RuntimeOptions asked;
+  asked.search_path = {folder == nullptr ? "" : folder};
+  asked.use_environment = false;
+  asked.use_install_path = false;
+  asked.probe = Probe::off;
+  asked.layers = std::move(layers);
+  asked.options = std::move(options);
+  asked.log = std::move(log);
+  return must(Runtime::open(std::move(asked)));
+}
+
+// The first device of the plugin under test.
+inline Device target(Runtime& runtime) { return must(runtime.device(device_under_test().plugin)); }
+
+// d = a + b + c over n elements.
+inline Fragment add3(int64_t n, DType dtype = f32) {
+  const TensorSpec spec{dtype, {n}};
+  FragmentBuilder f("add3");
+  const auto a = f.input(spec), b = f.input(spec), c = f.input(spec);
+  f.output(f.node(Op::add, {f.node(Op::add, {a, b}, spec), c}, spec));
+  return must(f.build());
+}
+
+inline std::string all_reports(const Runtime& runtime) {
+  std::string text;
+  for (const std::string& line : runtime.layer_reports()) text += line + "\n";
+  return text;
+}
+
+}  // namespace tenon::test
+
+// The text holds the part; both are shown when not.
+#define CHECK_HAS(text, part) \
+  CHECK_MESSAGE((text).find(part) != std::string::npos, "'" << (part) << "' is not in:\n" << (text))
+
+// Leaves the case where a call says that the device lacks it: the topic is named, so that TENON_REQUIRE can insist.
+#define SKIP_IF_UNSUPPORTED(status, topic)                       \
+  if ((status).code() == TN_UNSUPPORTED)                         \
+  TENON_SKIP(topic, ::tenon::test::device_under_test().label() + \
+                        " has none of it: " + std::string((status).message()))

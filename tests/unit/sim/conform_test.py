@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`tenon conform` on the simulated device under one profile, held against what that profile declares.
+
+  conform_test.py TOOL PLUGIN.so PROFILE CAPABILITIES.toml
+
+Short count: all of level 0; of level 1 the kernel interface and a sample of ops, another for each profile. Full count
+(TENON_TEST_FULL=1): every case of every level, in several rounds of numbers, and the list of what is unsupported must be
+equal to what the profile declares. Invariant: the count used, the seed and the sample are printed.
+"""
+import os
+import random
+import subprocess
+import sys
+
+OPS = 24     # of the short count
+ROUNDS = 3   # of the full one
+INTERFACE = ("kernel: *", "launch: *")
+
+
+def ops_of(tool):
+    listed = subprocess.run([tool, "conform", "--list", "--level", "1", "--filter", "op *"], capture_output=True, text=True,
+                            check=True, timeout=100).stdout
+    return sorted({line.split("  ", 1)[1].split(":")[0] for line in listed.splitlines() if "  op " in line})
+
+
+def filters(names):
+    return [word for name in names for word in ("--filter", name)]
+
+
+def short_runs(tool, profile, seed):
+    """The selections of the short count: level 0, and a part of level 1."""
+    ops = ops_of(tool)
+    chosen = random.Random(f"{seed} {profile}").sample(ops, OPS)
+    print(f"{OPS} of {len(ops)} ops: {', '.join(sorted(chosen))}")
+    return [["--level", "0"], filters([*INTERFACE, *(f"{op}: *" for op in chosen)])]
+
+
+def main(tool, plugin, profile, capabilities):
+    full = os.environ.get("TENON_TEST_FULL") == "1"
+    seed = str(int(os.environ.get("TENON_TEST_SEED", "1"), 0))
+    print(f"seed: {seed} (repeat with TENON_TEST_SEED={seed}); {'full' if full else 'short'} run")
+    runs = [["--repeat", str(ROUNDS)]] if full else short_runs(tool, profile, seed)
+    for selection in runs:
+        command = [tool, "conform", plugin, "--quick", "--verify", "--seed", seed, "--option", f"profile={profile}",
+                   "--option", f"seed={seed}", "--capabilities", capabilities, *selection]
+        print("+", " ".join(command), flush=True)
+        code = subprocess.run(command).returncode
+        if code != 0:
+            sys.exit(f"profile {profile}: tenon conform ends with {code}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
