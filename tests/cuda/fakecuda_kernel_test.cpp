@@ -177,15 +177,18 @@ TN_ENTRY(warp, Out) {
   }
 }
 
-TEST_CASE("kernel: threads that wait for each other at different places end the launch") {
-  const Program program;
-  const CUstream stream = make_stream();
-  const Memory memory;
-  const Code code(
-      "struct P { int* at; };\nTN_ENTRY(split, P) { if (threadIdx.x < 32) __syncthreads(); else "
-      "__syncwarp(1); }");
-  must(launch(code.function("split"), stream, static_cast<CUdeviceptr>(memory), 1, 64));
-  CHECK(cu().cuStreamSynchronize(stream) == CUDA_ERROR_LAUNCH_FAILED);
+TEST_CASE("kernel: threads that wait for those who never come end the launch") {
+  for (const char* body : {"if (threadIdx.x == 0) __syncthreads(); else __syncwarp();",
+                           "if (threadIdx.x == 0) return; __syncwarp();",
+                           "if (threadIdx.x < 32) __syncthreads(); else __syncwarp(1);"}) {
+    CAPTURE(body);
+    const Program program;
+    const CUstream stream = make_stream();
+    const Memory memory;
+    const Code code("struct P { int* at; };\nTN_ENTRY(split, P) { " + std::string(body) + " }\n");
+    must(launch(code.function("split"), stream, static_cast<CUdeviceptr>(memory), 1, 64));
+    CHECK(cu().cuStreamSynchronize(stream) == CUDA_ERROR_LAUNCH_FAILED);
+  }
 }
 
 TEST_CASE("kernel: a launch takes its parameters along, and its module with it") {

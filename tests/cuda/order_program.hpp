@@ -88,31 +88,32 @@ inline std::vector<Step> make_program(uint64_t seed, size_t count) {
   return out;
 }
 
-// What the cells hold after all steps, one by one.
+// What each step writes when they are taken one by one.
 inline std::vector<Cell> expected(const std::vector<Step>& program) {
-  std::vector<Cell> cells(cell_count);
+  std::vector<Cell> cells(cell_count), out;
   for (const Step& step : program) {
     const Cell &a = cells[step.a], &b = cells[step.b];
     switch (step.what) {
       case Do::fill:
       case Do::renew:
-        cells[step.to] = filled(step.value);
+        out.push_back(filled(step.value));
         break;
       case Do::upload:
-        cells[step.to] = uploaded(step.value);
+        out.push_back(uploaded(step.value));
         break;
       case Do::copy:
-        cells[step.to] = a;
+        out.push_back(a);
         break;
       case Do::add:
-        cells[step.to] = sum(a, b);
+        out.push_back(sum(a, b));
         break;
       case Do::host:
-        cells[step.to] = turned(a);
+        out.push_back(turned(a));
         break;
     }
+    cells[step.to] = out.back();
   }
-  return cells;
+  return out;
 }
 
 // A place in a stream: after its first `position` steps.

@@ -39,7 +39,7 @@ struct Entry {
   uint64_t max_threads;      // of a block
   // Runs one thread of the grid, the one that *current names.
   void (*run)(const void* parameters);
-  // Where the calling thread of the host keeps its `current`.
+  // Where the module keeps which thread of the grid runs: its grids take turns.
   const Thread** (*current)();
   const Services** services;
 };
