@@ -270,8 +270,9 @@ void add_movement(std::vector<Example>& out) {
                  }});
   for (const uint32_t dtype : {TN_DTYPE_u8, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64}) {
     out.push_back({"many_inputs_" + std::string(author::dtype_name(dtype)),
-                   [dtype](auto& f) { add_many(f, dtype, 63); }});
+                   [dtype](auto& f) { add_many(f, dtype, 31); }});
   }
+  out.push_back({"most_inputs", [](auto& f) { add_many(f, TN_DTYPE_f64, 63); }});
   out.push_back({"over_4_gib", [t](auto& f) { add3(f, t, {int64_t{3} << 30}, false); }});
 }
 
