@@ -108,7 +108,8 @@ def check_folder(compiler, folder, chips, everything, least):
         return [f"{folder} holds no source"]
     chosen = files if everything else part(files)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(check_source, compiler, file.read_text(), file.name, chip, min(least, 8) if EIGHT.match(file.stem) else least)
+        jobs = [pool.submit(check_source, compiler, file.read_text(), file.name, chip,
+                            min(least, 8) if EIGHT.match(file.stem) else least)
                 for file in chosen for chip in chips]
         findings = [finding for job in jobs for finding in job.result()]
     print(f"{len(chosen)} of {len(files)} sources for {', '.join(f'sm_{chip}' for chip in chips)}, NVRTC {compiler.version()}")
