@@ -66,8 +66,16 @@ Result<uint64_t> Point::timestamp() const {
 }
 
 Status Stream::sync(Timeout timeout) {
-  const uint64_t value = TN_TRY(record_value());
-  return sync_value(runtime::timeline_of(*this), value, runtime::Deadline::after(timeout));
+  const auto deadline = runtime::Deadline::after(timeout);
+  Result<uint64_t> value = record_value();
+  if (value.code() ==
+      TN_NO_MEMORY) {  // as many values are outstanding as the device keeps: see the newest of them out
+    TN_TRY(
+        sync_value(runtime::timeline_of(*this), state_->recorded.load(std::memory_order_relaxed), deadline));
+    value = record_value();
+  }
+  if (!value.ok()) return std::move(value).failure();
+  return sync_value(runtime::timeline_of(*this), *value, deadline);
 }
 
 Status Stream::fill(const tn_span& destination, uint64_t pattern, uint32_t pattern_bytes) {

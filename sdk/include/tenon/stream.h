@@ -10,6 +10,8 @@
  *   - Poison is a verdict, not a fence: after a failure, work already enqueued may run, and what it writes is undefined.
  *     The plugin reports its own stream's first error, flagged TN_ERROR_ASYNC, from any later call on it; the host
  *     carries it across waits. TN_TIMEOUT poisons nothing. Recovery: destroy and create.
+ *   - "Does not block" means that a call never waits for work to finish, but for one thing: when 256 calls or more are on
+ *     their way on its stream, it may wait for room.
  *   - One stream is externally synchronised; different streams are free-threaded. In `wait` only `stream` is the
  *     caller's; `query`, `sync`, `timestamp` and `signal` are any-thread.
  */
