@@ -38,7 +38,8 @@ std::string NodeDraft::where() const {
     shapes += shapes.empty() ? "" : ", ";
     shapes += index < state.values.size() ? graph::words(state.values[index].spec) : "_";
   }
-  const std::string called = names.empty() ? std::to_string(state.values.size()) : names.front();
+  const std::string called =
+      names.empty() || names.front().empty() ? std::to_string(state.values.size()) : names.front();
   return std::string(name(op)) + " " + base::quoted(called, 64) + " (" + shapes + ")";
 }
 

@@ -271,8 +271,8 @@ class GraphReader {
     if (next == '"') return AttributeValue(TN_TRY(scan_.string()));
     if (next == '[') return list(TN_TRY(scan_.numbers("a number")));
     graph::Scanner ahead = scan_;
-    const std::string_view word = ahead.word();
-    const auto dtype = dtype_from(word);
+    const bool is_word = (next >= 'a' && next <= 'z');
+    const auto dtype = is_word ? dtype_from(ahead.word()) : Result<DType>(Status(TN_NOT_FOUND, "a number"));
     if (dtype.ok()) {
       scan_ = ahead;
       return AttributeValue(*dtype);

@@ -23,7 +23,7 @@ const std::string x = "input %x: f32[2,3]\n";
 
 TEST_CASE("text mistakes: a cycle is told with its way round") {
   CHECK(told(x + "%a: f32[2,3] = add(%x, %b)\n%c: f32[2,3] = neg(%a)\n%b: f32[2,3] = exp(%c)\n") ==
-        "line 3, column 23: a cycle: 'a' needs 'b', which needs 'c', which needs 'a'");
+        "line 3, column 24: a cycle: 'a' needs 'b', which needs 'c', which needs 'a'");
   CHECK(told("%a: f32[2] = neg(%a)\n") == "line 2, column 18: a cycle: 'a' needs 'a'");
 }
 
