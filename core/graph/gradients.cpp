@@ -134,7 +134,6 @@ Result<std::vector<Graph::Value>> Graph::gradients(Value of, std::span<const Val
   Backward backward(*this, of.index, wrt);
   const std::vector<uint32_t> nodes = TN_TRY(backward.plan());
   Graph work(*this);
-  work.state_->next_names.clear();
   if (seed.index == TN_ABSENT && backward.starts()) seed = work.constant(spec(of), 1);
   const std::vector<Value> made = TN_TRY(backward.build(work, nodes, seed));
   std::vector<Value> out;

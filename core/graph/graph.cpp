@@ -117,12 +117,6 @@ Graph::Value Graph::constant(std::string_view name, TensorSpec spec, std::span<c
   return state_->leaf(Role::constant, name, std::move(spec), {bytes.begin(), bytes.end()});
 }
 
-Graph& Graph::named(std::string_view first) { return named({first}); }
-Graph& Graph::named(std::initializer_list<std::string_view> names) {
-  state_->next_names.assign(names.begin(), names.end());
-  return *this;
-}
-
 Graph& Graph::communicator(int64_t comm, int64_t ranks) {
   const std::string where = "communicator " + std::to_string(comm);
   if (state_->broken()) return *this;

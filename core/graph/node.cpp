@@ -130,9 +130,9 @@ std::vector<GraphValue> NodeDraft::append() {
   return values;
 }
 
-std::vector<GraphValue> Graph::State::node(Op op, std::span<const Value> inputs, Attributes given) {
-  NodeDraft draft{
-      .state = *this, .op = op, .names = std::exchange(next_names, {}), .schema = base::schema_of(op)};
+std::vector<GraphValue> Graph::State::node(Op op, std::vector<std::string> called,
+                                           std::span<const Value> inputs, Attributes given) {
+  NodeDraft draft{.state = *this, .op = op, .names = std::move(called), .schema = base::schema_of(op)};
   if (draft.schema == nullptr && !broken())
     note("a node", "op " + std::to_string(static_cast<uint32_t>(op)) + " is not in ops.def");
   if (!broken()) draft.take_inputs(inputs);
@@ -147,10 +147,17 @@ std::vector<GraphValue> Graph::State::node(Op op, std::span<const Value> inputs,
 }
 
 std::vector<GraphValue> Graph::node(Op op, std::span<const Value> inputs, Attributes attributes) {
-  return state_->node(op, inputs, std::move(attributes));
+  return state_->node(op, {}, inputs, std::move(attributes));
 }
 std::vector<GraphValue> Graph::node(Op op, std::initializer_list<Value> inputs, Attributes attributes) {
-  return state_->node(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
+  return node(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
+}
+std::vector<GraphValue> Graph::Named::node(Op op, std::span<const Value> inputs, Attributes attributes) {
+  return state_.node(op, names_, inputs, std::move(attributes));
+}
+std::vector<GraphValue> Graph::Named::node(Op op, std::initializer_list<Value> inputs,
+                                           Attributes attributes) {
+  return node(op, std::span(inputs.begin(), inputs.size()), std::move(attributes));
 }
 
 }  // namespace tenon

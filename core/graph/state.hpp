@@ -21,7 +21,6 @@ struct Graph::State {
   std::vector<bool> is_output{};  // per value
   std::unordered_map<std::string, uint32_t> names{};
   std::map<int64_t, int64_t> ranks{};  // of communicators
-  std::vector<std::string> next_names{};
   std::optional<Error> mistake{};
 
   bool broken() const noexcept { return mistake.has_value(); }
@@ -33,7 +32,8 @@ struct Graph::State {
 
   // A leaf, or an absent handle after a mistake.
   Value leaf(Role role, std::string_view name, TensorSpec spec, std::vector<std::byte> bytes);
-  std::vector<Value> node(Op op, std::span<const Value> inputs, Attributes attributes);
+  std::vector<Value> node(Op op, std::vector<std::string> names, std::span<const Value> inputs,
+                          Attributes attributes);
   void output(std::string_view name, Value value);
 
  private:

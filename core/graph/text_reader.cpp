@@ -208,8 +208,9 @@ class GraphReader {
     }
     Graph::Attributes given;
     if (scan_.peek() == '{') given = TN_TRY(attributes());
-    for (const Made& one : made) state().next_names.push_back(one.name);
-    const auto values = graph_.node(*op, std::span(inputs), std::move(given));
+    std::vector<std::string> names;
+    for (const Made& one : made) names.push_back(one.name);
+    const auto values = state().node(*op, std::move(names), inputs, std::move(given));
     TN_TRY(told(at));
     return compare(made, *op, values, at);
   }

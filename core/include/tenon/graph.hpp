@@ -29,6 +29,146 @@ struct GraphValue {
   friend bool operator==(const GraphValue&, const GraphValue&) = default;
 };
 
+// Every op of ops.def as a function: its inputs in order, then its attributes by name. An op with optional inputs has a
+// second form with all of them. One output is a Value, several are an array to be taken apart:
+//
+//   auto y = g.conv2d(x, w, {{"stride", Ints{2, 2}}});
+//   auto [y, mean, inv_std] = g.layer_norm(x, scale, bias);
+//
+// Reductions and movements take their attributes as arguments. [one thread]
+//
+// `Self` is what the nodes go into: a Graph, or a Graph::Named.
+template <class Self>
+class GraphOps {
+ public:
+  using Value = GraphValue;
+  using Attributes = std::vector<Attribute>;
+  using Ints = std::vector<int64_t>;
+
+// clang-format off
+#define TN_GRAPH_P0
+#define TN_GRAPH_P1 Value x0,
+#define TN_GRAPH_P2 TN_GRAPH_P1 Value x1,
+#define TN_GRAPH_P3 TN_GRAPH_P2 Value x2,
+#define TN_GRAPH_P4 TN_GRAPH_P3 Value x3,
+#define TN_GRAPH_P5 TN_GRAPH_P4 Value x4,
+#define TN_GRAPH_P6 TN_GRAPH_P5 Value x5,
+#define TN_GRAPH_P7 TN_GRAPH_P6 Value x6,
+#define TN_GRAPH_P8 TN_GRAPH_P7 Value x7,
+#define TN_GRAPH_P9 TN_GRAPH_P8 Value x8,
+#define TN_GRAPH_L0
+#define TN_GRAPH_L1 x0
+#define TN_GRAPH_L2 TN_GRAPH_L1, x1
+#define TN_GRAPH_L3 TN_GRAPH_L2, x2
+#define TN_GRAPH_L4 TN_GRAPH_L3, x3
+#define TN_GRAPH_L5 TN_GRAPH_L4, x4
+#define TN_GRAPH_L6 TN_GRAPH_L5, x5
+#define TN_GRAPH_L7 TN_GRAPH_L6, x6
+#define TN_GRAPH_L8 TN_GRAPH_L7, x7
+#define TN_GRAPH_L9 TN_GRAPH_L8, x8
+#define TN_GRAPH_OF(name, inputs, outputs)                                                          \
+  auto name(TN_GRAPH_P##inputs Attributes attributes = {}) {                                        \
+    return made<outputs>(self().node(Op::name, std::initializer_list<Value>{TN_GRAPH_L##inputs}, std::move(attributes))); \
+  }
+#define TN_GRAPH_ALL_0_0(name, outputs)
+#define TN_GRAPH_ALL_1_1(name, outputs)
+#define TN_GRAPH_ALL_2_2(name, outputs)
+#define TN_GRAPH_ALL_3_3(name, outputs)
+#define TN_GRAPH_ALL_4_4(name, outputs)
+#define TN_GRAPH_ALL_5_5(name, outputs)
+#define TN_GRAPH_ALL_8_8(name, outputs)
+#define TN_GRAPH_ALL_3_4(name, outputs) TN_GRAPH_OF(name, 4, outputs)
+#define TN_GRAPH_ALL_3_6(name, outputs) TN_GRAPH_OF(name, 6, outputs)
+#define TN_GRAPH_ALL_4_7(name, outputs) TN_GRAPH_OF(name, 7, outputs)
+#define TN_GRAPH_ALL_6_7(name, outputs) TN_GRAPH_OF(name, 7, outputs)
+#define TN_GRAPH_ALL_6_9(name, outputs) TN_GRAPH_OF(name, 9, outputs)
+#define TN_GRAPH_ALL_2_255(name, outputs)                                                           \
+  auto name(const std::vector<Value>& inputs, Attributes attributes = {}) {                         \
+    return made<outputs>(self().node(Op::name, std::span(inputs), std::move(attributes)));                 \
+  }
+#define TN_GRAPH_PLAIN(name, least, most, outputs) \
+  TN_GRAPH_OF(name, least, outputs) TN_GRAPH_ALL_##least##_##most(name, outputs)
+#define TN_GRAPH_UNARY TN_GRAPH_PLAIN
+#define TN_GRAPH_BINARY TN_GRAPH_PLAIN
+#define TN_GRAPH_TERNARY TN_GRAPH_PLAIN
+#define TN_GRAPH_REDUCTION(name, least, most, outputs)                                              \
+  Value name(Value x, Ints axes, bool keepdims = false) {                                           \
+    return self().node(Op::name, {x}, {{"axes", std::move(axes)}, {"keepdims", int64_t{keepdims}}}).front(); \
+  }
+#define TN_GRAPH_MATMUL TN_GRAPH_PLAIN
+#define TN_GRAPH_CONV TN_GRAPH_PLAIN
+#define TN_GRAPH_POOL TN_GRAPH_PLAIN
+#define TN_GRAPH_NORM TN_GRAPH_PLAIN
+#define TN_GRAPH_SOFTMAX TN_GRAPH_PLAIN
+#define TN_GRAPH_LOSS TN_GRAPH_PLAIN
+#define TN_GRAPH_ATTENTION TN_GRAPH_PLAIN
+#define TN_GRAPH_INDEXING TN_GRAPH_PLAIN
+#define TN_GRAPH_RANDOM TN_GRAPH_PLAIN
+#define TN_GRAPH_MOVEMENT(name, least, most, outputs)  // below
+#define TN_GRAPH_OPTIMIZER TN_GRAPH_PLAIN
+#define TN_GRAPH_SCALING TN_GRAPH_PLAIN
+#define TN_GRAPH_COLLECTIVE TN_GRAPH_PLAIN
+#define TN_OP(number, name, version, inputs_min, inputs_max, outputs, family, dtypes, shape, tolerance, attributes, doc) \
+  TN_GRAPH_##family(name, inputs_min, inputs_max, outputs)
+#include <tenon/ops.def>
+  // clang-format on
+
+  Value cast(Value x, DType dtype) { return cast(x, Attributes{{"dtype", dtype}}); }
+  Value scale(Value x, double factor, double bias = 0) {
+    return scale(x, Attributes{{"bias", bias}, {"scale", factor}});
+  }
+  Value reshape(Value x, Ints shape) {
+    return self().node(Op::reshape, {x}, {{"shape", std::move(shape)}}).front();
+  }
+  Value transpose(Value x, Ints order) {
+    return self().node(Op::transpose, {x}, {{"order", std::move(order)}}).front();
+  }
+  Value concat(const std::vector<Value>& inputs, int64_t axis) {
+    return self().node(Op::concat, std::span(inputs), {{"axis", axis}}).front();
+  }
+  Value slice(Value x, Ints begin, Ints end, Ints step) {
+    return self()
+        .node(Op::slice, {x},
+              {{"begin", std::move(begin)}, {"end", std::move(end)}, {"step", std::move(step)}})
+        .front();
+  }
+  Value pad(Value x, Ints before, Ints after, double value = 0) {
+    return self()
+        .node(Op::pad, {x}, {{"after", std::move(after)}, {"before", std::move(before)}, {"value", value}})
+        .front();
+  }
+  Value broadcast_to(Value x, Ints shape) {
+    return self().node(Op::broadcast_to, {x}, {{"shape", std::move(shape)}}).front();
+  }
+  Value convert_layout(Value x, std::string layout) {
+    return self().node(Op::convert_layout, {x}, {{"layout", std::move(layout)}}).front();
+  }
+  // `value` everywhere. [one thread]
+  Value constant(TensorSpec spec, double value) {
+    const std::initializer_list<Value> none = {};
+    return self()
+        .node(Op::constant, none, {{"dtype", spec.dtype}, {"shape", std::move(spec.dims)}, {"value", value}})
+        .front();
+  }
+
+ private:
+  static constexpr uint32_t many = TN_OP_MANY;
+  template <uint32_t outputs>
+  static auto made(std::vector<Value> values) {
+    if constexpr (outputs == 1) {
+      return values.front();
+    } else if constexpr (outputs == many) {
+      return values;
+    } else if constexpr (outputs != 0) {
+      std::array<Value, outputs> all;
+      for (size_t i = 0; i < outputs; ++i) all[i] = values[i];
+      return all;
+    }
+  }
+
+  Self& self() noexcept { return static_cast<Self&>(*this); }
+};
+
 // Building is for one thread; const functions may be called from any thread while nobody builds.
 //
 //   Graph g;
@@ -39,13 +179,10 @@ struct GraphValue {
 //   g.output("loss", loss);
 //   g.output("dw", gradients[0]);
 //   TN_TRY(g.check());
-class TN_API Graph {
+class TN_API Graph : public GraphOps<Graph> {
  public:
   // A tensor of any graph has fewer elements than this.
   static constexpr uint64_t element_limit = uint64_t{1} << 40;
-
-  using Value = GraphValue;
-  using Attributes = std::vector<Attribute>;
 
   enum class Role : uint8_t {
     input,     // bound anew at each run
@@ -80,6 +217,8 @@ class TN_API Graph {
     std::vector<uint32_t> inputs, outputs;
   };
 
+  class Named;
+
   explicit Graph(std::string name = "");
   Graph(const Graph&);
   Graph(Graph&&) noexcept;
@@ -92,11 +231,12 @@ class TN_API Graph {
   Value param(std::string_view name, TensorSpec spec);
   // Bytes known now, dense, copied. [one thread]
   Value constant(std::string_view name, TensorSpec spec, std::span<const std::byte> bytes);
+  using GraphOps::constant;
 
-  // Names the outputs of the next node; a value without a name is called by a number. [one thread]
+  // The same ops, with names for the outputs of the node; a value without a name is called by a number. [one thread]
   //   auto y = g.named("fc1").matmul(x, w);
-  Graph& named(std::string_view first);
-  Graph& named(std::initializer_list<std::string_view> names);
+  Named named(std::string_view first);
+  Named named(std::initializer_list<std::string_view> names);
   // Says how many ranks communicator `comm` has, which all_gather and reduce_scatter need. [one thread]
   Graph& communicator(int64_t comm, int64_t ranks);
 
@@ -143,133 +283,6 @@ class TN_API Graph {
   // The type and dims of a value; of none when the handle is not this graph's. [any-thread; does not block; cannot fail]
   const TensorSpec& spec(Value value) const noexcept;
 
-  // Every op of ops.def as a function: its inputs in order, then its attributes by name. An op with optional inputs has a
-  // second form with all of them. One output is a Value, several are an array to be taken apart:
-  //
-  //   auto y = g.conv2d(x, w, {{"stride", Ints{2, 2}}});
-  //   auto [y, mean, inv_std] = g.layer_norm(x, scale, bias);
-  //
-  // Reductions and movements take their attributes as arguments. [one thread]
-  using Ints = std::vector<int64_t>;
-
- private:
-  static constexpr uint32_t many = TN_OP_MANY;
-  template <uint32_t outputs>
-  static auto made(std::vector<Value> values) {
-    if constexpr (outputs == 1) {
-      return values.front();
-    } else if constexpr (outputs == many) {
-      return values;
-    } else if constexpr (outputs != 0) {
-      std::array<Value, outputs> all;
-      for (size_t i = 0; i < outputs; ++i) all[i] = values[i];
-      return all;
-    }
-  }
-
- public:
-// clang-format off
-#define TN_GRAPH_P0
-#define TN_GRAPH_P1 Value x0,
-#define TN_GRAPH_P2 TN_GRAPH_P1 Value x1,
-#define TN_GRAPH_P3 TN_GRAPH_P2 Value x2,
-#define TN_GRAPH_P4 TN_GRAPH_P3 Value x3,
-#define TN_GRAPH_P5 TN_GRAPH_P4 Value x4,
-#define TN_GRAPH_P6 TN_GRAPH_P5 Value x5,
-#define TN_GRAPH_P7 TN_GRAPH_P6 Value x6,
-#define TN_GRAPH_P8 TN_GRAPH_P7 Value x7,
-#define TN_GRAPH_P9 TN_GRAPH_P8 Value x8,
-#define TN_GRAPH_L0
-#define TN_GRAPH_L1 x0
-#define TN_GRAPH_L2 TN_GRAPH_L1, x1
-#define TN_GRAPH_L3 TN_GRAPH_L2, x2
-#define TN_GRAPH_L4 TN_GRAPH_L3, x3
-#define TN_GRAPH_L5 TN_GRAPH_L4, x4
-#define TN_GRAPH_L6 TN_GRAPH_L5, x5
-#define TN_GRAPH_L7 TN_GRAPH_L6, x6
-#define TN_GRAPH_L8 TN_GRAPH_L7, x7
-#define TN_GRAPH_L9 TN_GRAPH_L8, x8
-#define TN_GRAPH_OF(name, inputs, outputs)                                                          \
-  auto name(TN_GRAPH_P##inputs Attributes attributes = {}) {                                        \
-    return made<outputs>(node(Op::name, std::initializer_list<Value>{TN_GRAPH_L##inputs}, std::move(attributes))); \
-  }
-#define TN_GRAPH_ALL_0_0(name, outputs)
-#define TN_GRAPH_ALL_1_1(name, outputs)
-#define TN_GRAPH_ALL_2_2(name, outputs)
-#define TN_GRAPH_ALL_3_3(name, outputs)
-#define TN_GRAPH_ALL_4_4(name, outputs)
-#define TN_GRAPH_ALL_5_5(name, outputs)
-#define TN_GRAPH_ALL_8_8(name, outputs)
-#define TN_GRAPH_ALL_3_4(name, outputs) TN_GRAPH_OF(name, 4, outputs)
-#define TN_GRAPH_ALL_3_6(name, outputs) TN_GRAPH_OF(name, 6, outputs)
-#define TN_GRAPH_ALL_4_7(name, outputs) TN_GRAPH_OF(name, 7, outputs)
-#define TN_GRAPH_ALL_6_7(name, outputs) TN_GRAPH_OF(name, 7, outputs)
-#define TN_GRAPH_ALL_6_9(name, outputs) TN_GRAPH_OF(name, 9, outputs)
-#define TN_GRAPH_ALL_2_255(name, outputs)                                                           \
-  auto name(const std::vector<Value>& inputs, Attributes attributes = {}) {                         \
-    return made<outputs>(node(Op::name, std::span(inputs), std::move(attributes)));                 \
-  }
-#define TN_GRAPH_PLAIN(name, least, most, outputs) \
-  TN_GRAPH_OF(name, least, outputs) TN_GRAPH_ALL_##least##_##most(name, outputs)
-#define TN_GRAPH_UNARY TN_GRAPH_PLAIN
-#define TN_GRAPH_BINARY TN_GRAPH_PLAIN
-#define TN_GRAPH_TERNARY TN_GRAPH_PLAIN
-#define TN_GRAPH_REDUCTION(name, least, most, outputs)                                              \
-  Value name(Value x, Ints axes, bool keepdims = false) {                                           \
-    return node(Op::name, {x}, {{"axes", std::move(axes)}, {"keepdims", int64_t{keepdims}}}).front(); \
-  }
-#define TN_GRAPH_MATMUL TN_GRAPH_PLAIN
-#define TN_GRAPH_CONV TN_GRAPH_PLAIN
-#define TN_GRAPH_POOL TN_GRAPH_PLAIN
-#define TN_GRAPH_NORM TN_GRAPH_PLAIN
-#define TN_GRAPH_SOFTMAX TN_GRAPH_PLAIN
-#define TN_GRAPH_LOSS TN_GRAPH_PLAIN
-#define TN_GRAPH_ATTENTION TN_GRAPH_PLAIN
-#define TN_GRAPH_INDEXING TN_GRAPH_PLAIN
-#define TN_GRAPH_RANDOM TN_GRAPH_PLAIN
-#define TN_GRAPH_MOVEMENT(name, least, most, outputs)  // below
-#define TN_GRAPH_OPTIMIZER TN_GRAPH_PLAIN
-#define TN_GRAPH_SCALING TN_GRAPH_PLAIN
-#define TN_GRAPH_COLLECTIVE TN_GRAPH_PLAIN
-#define TN_OP(number, name, version, inputs_min, inputs_max, outputs, family, dtypes, shape, tolerance, attributes, doc) \
-  TN_GRAPH_##family(name, inputs_min, inputs_max, outputs)
-#include <tenon/ops.def>
-  // clang-format on
-
-  Value cast(Value x, DType dtype) { return cast(x, Attributes{{"dtype", dtype}}); }
-  Value scale(Value x, double factor, double bias = 0) {
-    return scale(x, Attributes{{"bias", bias}, {"scale", factor}});
-  }
-  Value reshape(Value x, Ints shape) { return node(Op::reshape, {x}, {{"shape", std::move(shape)}}).front(); }
-  Value transpose(Value x, Ints order) {
-    return node(Op::transpose, {x}, {{"order", std::move(order)}}).front();
-  }
-  Value concat(const std::vector<Value>& inputs, int64_t axis) {
-    return node(Op::concat, std::span(inputs), {{"axis", axis}}).front();
-  }
-  Value slice(Value x, Ints begin, Ints end, Ints step) {
-    return node(Op::slice, {x},
-                {{"begin", std::move(begin)}, {"end", std::move(end)}, {"step", std::move(step)}})
-        .front();
-  }
-  Value pad(Value x, Ints before, Ints after, double value = 0) {
-    return node(Op::pad, {x}, {{"after", std::move(after)}, {"before", std::move(before)}, {"value", value}})
-        .front();
-  }
-  Value broadcast_to(Value x, Ints shape) {
-    return node(Op::broadcast_to, {x}, {{"shape", std::move(shape)}}).front();
-  }
-  Value convert_layout(Value x, std::string layout) {
-    return node(Op::convert_layout, {x}, {{"layout", std::move(layout)}}).front();
-  }
-  // `value` everywhere. [one thread]
-  Value constant(TensorSpec spec, double value) {
-    const std::initializer_list<Value> none = {};
-    return node(Op::constant, none,
-                {{"dtype", spec.dtype}, {"shape", std::move(spec.dims)}, {"value", value}})
-        .front();
-  }
-
   struct State;
 
  private:
@@ -277,6 +290,24 @@ class TN_API Graph {
   friend class GraphReader;
   std::unique_ptr<State> state_;
 };
+
+// A graph that names the node made through it. For one expression: it does not outlive its graph.
+class TN_API Graph::Named : public GraphOps<Graph::Named> {
+ public:
+  // As Graph::node. [one thread]
+  std::vector<Value> node(Op op, std::span<const Value> inputs, Attributes attributes = {});
+  std::vector<Value> node(Op op, std::initializer_list<Value> inputs, Attributes attributes = {});
+
+ private:
+  friend class Graph;
+  Named(State& state, std::initializer_list<std::string_view> names)
+      : state_(state), names_(names.begin(), names.end()) {}
+  State& state_;
+  std::vector<std::string> names_;
+};
+
+inline Graph::Named Graph::named(std::string_view first) { return named({first}); }
+inline Graph::Named Graph::named(std::initializer_list<std::string_view> names) { return {*state_, names}; }
 
 }  // namespace tenon
 
