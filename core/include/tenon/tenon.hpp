@@ -5,6 +5,7 @@
 #include <tenon/buffer.hpp>
 #include <tenon/device.hpp>
 #include <tenon/fragment.hpp>
+#include <tenon/graph.hpp>
 #include <tenon/kernel.hpp>
 #include <tenon/result.hpp>
 #include <tenon/runtime.hpp>
