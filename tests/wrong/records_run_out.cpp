@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// records_run_out.cpp: after 500 records without a sync there is no event left, and no limit says so.
+// records_run_out.cpp: after 200 records without a sync there is no event left, and no limit says so.
 #include "wrong.hpp"
 
 #include <atomic>
@@ -9,7 +9,7 @@ static std::atomic<int> outstanding{0};
 
 WRONG_PLUGIN(tables) {
   tables.stream.record = [](tn_stream* s, uint32_t flags, uint64_t* value, tn_error* e) {
-    if (++outstanding <= 500) return wrong::right().stream.record(s, flags, value, e);
+    if (++outstanding <= 200) return wrong::right().stream.record(s, flags, value, e);
     if (e != nullptr) {
       e->code = TN_NO_MEMORY;
       std::strcpy(e->domain, "honest");
