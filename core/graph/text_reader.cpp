@@ -261,7 +261,8 @@ class GraphReader {
       const std::string name(scan_.word());
       if (name.empty()) return scan_.expected("the name of an attribute");
       TN_TRY(scan_.expect('=', "after the name of an attribute"));
-      AttributeValue given = TN_TRY(attribute());  // not inside the braces: a return there would leak the name
+      AttributeValue given =
+          TN_TRY(attribute());  // not inside the braces: a return there would leak the name
       out.push_back({name, std::move(given)});
     } while (scan_.take(','));
     TN_TRY(scan_.expect('}', "or ',' after an attribute"));

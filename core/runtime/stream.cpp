@@ -68,10 +68,10 @@ Result<uint64_t> Point::timestamp() const {
 Status Stream::sync(Timeout timeout) {
   const auto deadline = runtime::Deadline::after(timeout);
   Result<uint64_t> value = record_value();
-  if (value.code() ==
-      TN_NO_MEMORY) {  // as many values are outstanding as the device keeps: see the newest of them out
-    TN_TRY(
-        sync_value(runtime::timeline_of(*this), state_->recorded.load(std::memory_order_relaxed), deadline));
+  if (value.code() == TN_NO_MEMORY) {
+    // As many values are outstanding as the device keeps: see the newest of them out, and there is room.
+    const uint64_t newest = state_->recorded.load(std::memory_order_relaxed);
+    TN_TRY(sync_value(runtime::timeline_of(*this), newest, deadline));
     value = record_value();
   }
   if (!value.ok()) return std::move(value).failure();

@@ -65,8 +65,8 @@ Status stream_wait(StreamState& state, StreamState& other, uint64_t value) {
     return enqueue(line, source, value);
   }
   Status why;
-  switch (
-      judge(source, value, Deadline::glance(), why)) {  // if it lags, the device waits for what is reached
+  // If the answer lags, the device waits for what is reached, which costs little.
+  switch (judge(source, value, Deadline::glance(), why)) {
     case Fate::reached:
       return {};
     case Fate::refused:

@@ -166,7 +166,8 @@ TEST_CASE("fused: a graph in one program gives the bits of its nodes one by one"
   const cuda_test::Program driver;
   const CUstream stream = make_stream();
   std::mt19937_64 random(tenon::test::seed());
-  const size_t rounds = tenon::test::full_or("graphs", graphs_at_once * 3, graphs_at_once * 20) / graphs_at_once;
+  const size_t rounds =
+      tenon::test::full_or("graphs", graphs_at_once * 3, graphs_at_once * 20) / graphs_at_once;
   for (size_t round = 0; round < rounds; ++round) {
     Joined source;
     std::vector<Twice> all;
