@@ -5,8 +5,23 @@
 #include <tenon/tenon.hpp>
 
 #include <cstdio>
+#include <string>
 
 namespace {
+
+// A plugin without its driver is loaded all the same, and says what is missing.
+void print_devices(tenon::Runtime& tenon, const std::string& plugin) {
+  const auto devices = tenon.devices(plugin);
+  if (!devices.ok()) {
+    std::printf("  no device: %s\n", devices.error().message.c_str());
+    return;
+  }
+  for (size_t i = 0; i < devices->size(); ++i) {
+    const tn_device_info& info = (*devices)[i];
+    std::printf("  %s:%zu  %s, %u compute units, %.1f GB\n", plugin.c_str(), i, info.name, info.compute_units,
+                static_cast<double>(info.memory_bytes) / 1e9);
+  }
+}
 
 tenon::Status hello() {
   auto tenon = TN_TRY(tenon::Runtime::open());
@@ -19,11 +34,7 @@ tenon::Status hello() {
     }
     std::printf("loaded  %s %s, ABI %s\n", candidate.name.c_str(), candidate.version.c_str(),
                 candidate.abi.c_str());
-    const auto devices = TN_TRY(tenon.devices(candidate.name));
-    for (size_t i = 0; i < devices.size(); ++i) {
-      std::printf("  %s:%zu  %s, %u compute units, %.1f GB\n", candidate.name.c_str(), i, devices[i].name,
-                  devices[i].compute_units, static_cast<double>(devices[i].memory_bytes) / 1e9);
-    }
+    print_devices(tenon, candidate.name);
   }
   return {};
 }
