@@ -10,12 +10,6 @@ namespace tenon::cuda {
 
 using author::text;
 
-namespace {
-
-constexpr double launch_ns = 3000;  // from the host's call to the start of an idle device
-
-}  // namespace
-
 // Twice the memory clock times the width of its bus: the published rate. 0 when the driver does not tell.
 double Device::bytes_per_second() const {
   int khz = 0, bits = 0;
@@ -34,7 +28,6 @@ void Device::limits(tn_device_limits& out) const {
   out.max_bindings = max_bindings;
   out.priorities = context().priorities();
   out.copy_bytes_per_second = bytes_per_second() / 2;  // a copy reads and writes
-  out.launch_ns = launch_ns;
 }
 
 Status Device::memory_info(tn_memory_info& out) {
@@ -87,7 +80,7 @@ double Device::cost_ns(const author::FragmentView& fragment) const {
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < fragment.binding_count(); ++i) bytes += fragment.binding(i).extent_bytes();
   const double rate = bytes_per_second();
-  return launch_ns + (rate > 0 ? 1e9 * static_cast<double>(bytes) / rate : 0);
+  return rate > 0 ? 1e9 * static_cast<double>(bytes) / rate : 0;
 }
 
 Status Device::supports(const tn_fragment& fragment, tn_support& out) {

@@ -42,7 +42,6 @@ class Context {
   Status failed(CUresult result, const char* call, std::string_view about = "") const;
   // TN_DEVICE_LOST with the first story, once there is one. [any-thread; does not block; may fail]
   Status alive() const;
-  bool lost() const noexcept { return lost_.load(std::memory_order_acquire) != nullptr; }
 
   // Counts bytes that this process holds here.
   void took(int64_t bytes) noexcept { used_.fetch_add(bytes, std::memory_order_relaxed); }

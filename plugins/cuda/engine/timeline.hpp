@@ -9,7 +9,6 @@
 #include "context.hpp"
 
 #include <deque>
-#include <limits>
 
 namespace tenon::cuda {
 
