@@ -92,28 +92,60 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
 }
 
 // The mathematics library.
-#define FAKECUDA_1(name)                    \
-  extern "C" double name(double) noexcept;  \
-  extern "C" float name##f(float) noexcept; \
-  static inline float name(float x) { return name##f(x); }
-#define FAKECUDA_2(name)                           \
-  extern "C" double name(double, double) noexcept; \
-  extern "C" float name##f(float, float) noexcept; \
-  static inline float name(float x, float y) { return name##f(x, y); }
-FAKECUDA_1(exp)
-FAKECUDA_1(exp2)
-FAKECUDA_1(expm1)
-FAKECUDA_1(log) FAKECUDA_1(log2) FAKECUDA_1(log10) FAKECUDA_1(log1p) FAKECUDA_1(sqrt) FAKECUDA_1(cbrt)
-    FAKECUDA_1(sin) FAKECUDA_1(cos) FAKECUDA_1(tan) FAKECUDA_1(asin) FAKECUDA_1(acos) FAKECUDA_1(atan)
-        FAKECUDA_1(sinh) FAKECUDA_1(cosh) FAKECUDA_1(tanh) FAKECUDA_1(asinh) FAKECUDA_1(acosh)
-            FAKECUDA_1(atanh) FAKECUDA_1(erf) FAKECUDA_1(erfc) FAKECUDA_1(tgamma) FAKECUDA_1(lgamma)
-                FAKECUDA_1(floor) FAKECUDA_1(ceil) FAKECUDA_1(trunc) FAKECUDA_1(round) FAKECUDA_1(rint)
-                    FAKECUDA_1(nearbyint) FAKECUDA_1(fabs) FAKECUDA_1(logb) FAKECUDA_2(pow) FAKECUDA_2(fmod)
-                        FAKECUDA_2(remainder) FAKECUDA_2(fmin) FAKECUDA_2(fmax) FAKECUDA_2(fdim)
-                            FAKECUDA_2(copysign) FAKECUDA_2(atan2) FAKECUDA_2(hypot) FAKECUDA_2(nextafter)
+#define FAKECUDA_1(name)                                   \
+  extern "C" float name##f(float) noexcept;                \
+  static inline float name(float x) { return name##f(x); } \
+  extern "C" double name(double) noexcept
+#define FAKECUDA_2(name)                                               \
+  extern "C" float name##f(float, float) noexcept;                     \
+  static inline float name(float x, float y) { return name##f(x, y); } \
+  extern "C" double name(double, double) noexcept
+FAKECUDA_1(exp);
+FAKECUDA_1(exp2);
+FAKECUDA_1(expm1);
+FAKECUDA_1(log);
+FAKECUDA_1(log2);
+FAKECUDA_1(log10);
+FAKECUDA_1(log1p);
+FAKECUDA_1(sqrt);
+FAKECUDA_1(cbrt);
+FAKECUDA_1(sin);
+FAKECUDA_1(cos);
+FAKECUDA_1(tan);
+FAKECUDA_1(asin);
+FAKECUDA_1(acos);
+FAKECUDA_1(atan);
+FAKECUDA_1(sinh);
+FAKECUDA_1(cosh);
+FAKECUDA_1(tanh);
+FAKECUDA_1(asinh);
+FAKECUDA_1(acosh);
+FAKECUDA_1(atanh);
+FAKECUDA_1(erf);
+FAKECUDA_1(erfc);
+FAKECUDA_1(tgamma);
+FAKECUDA_1(lgamma);
+FAKECUDA_1(floor);
+FAKECUDA_1(ceil);
+FAKECUDA_1(trunc);
+FAKECUDA_1(round);
+FAKECUDA_1(rint);
+FAKECUDA_1(nearbyint);
+FAKECUDA_1(fabs);
+FAKECUDA_1(logb);
+FAKECUDA_2(pow);
+FAKECUDA_2(fmod);
+FAKECUDA_2(remainder);
+FAKECUDA_2(fmin);
+FAKECUDA_2(fmax);
+FAKECUDA_2(fdim);
+FAKECUDA_2(copysign);
+FAKECUDA_2(atan2);
+FAKECUDA_2(hypot);
+FAKECUDA_2(nextafter);
 #undef FAKECUDA_1
 #undef FAKECUDA_2
-                                extern "C" double fma(double, double, double) noexcept;
+extern "C" double fma(double, double, double) noexcept;
 extern "C" float fmaf(float, float, float) noexcept;
 static inline float fma(float a, float b, float c) { return fmaf(a, b, c); }
 extern "C" double ldexp(double, int) noexcept;
