@@ -5,10 +5,9 @@
 Every source becomes a CUBIN for every chip; the assembler's log must tell of no spill and of at most 160 registers
 (63 loads of 8 bytes are in flight at once in the widest group), and the instructions of an entry called …_wide must hold
 the wide accesses that its text asks for. Sources come from FOLDER (the plugin keeps what it compiles where option
-cuda.keep says) or from the writer of examples. TENON_TEST_FULL=1 takes every chip and every source, else sm_90 and a part
-of the sources.
-Of a FOLDER's sources, which come in every size, the widths are not asked. Invariant: a check that finds nothing to check
-fails.
+cuda.keep says) or from the writer of examples. TENON_TEST_FULL=1 takes every chip and every example, else sm_90 and a part
+of them. Of a FOLDER's sources, which are many and come in every size, the widths are not asked; each is compiled for sm_90
+and in a full run for one other chip, in turn. Invariant: a check that finds nothing to check fails.
 """
 import argparse
 import collections
@@ -106,16 +105,27 @@ def part(files):
     return out
 
 
+def check_files(compiler, files, chips_of, least):
+    """The findings of all files; chips_of tells the chips of the i-th."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        jobs = [pool.submit(check_source, compiler, file.read_text(), file.name, chip,
+                            min(least, 8) if EIGHT.match(file.stem) else least)
+                for i, file in enumerate(files) for chip in chips_of(i)]
+        return [finding for job in jobs for finding in job.result()]
+
+
+def in_turn(chips):
+    """sm_90, and each time another of the others."""
+    others = [chip for chip in chips if chip != 90]
+    return lambda i: [90, *others[i % len(others):][:1]] if others else [90]
+
+
 def check_folder(compiler, folder, chips, everything, least):
     files = sorted(pathlib.Path(folder).glob("*.cu"))
     if not files:
         return [f"{folder} holds no source"]
     chosen = files if everything else part(files)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(check_source, compiler, file.read_text(), file.name, chip,
-                            min(least, 8) if EIGHT.match(file.stem) else least)
-                for file in chosen for chip in chips]
-        findings = [finding for job in jobs for finding in job.result()]
+    findings = check_files(compiler, chosen, (lambda _: chips) if least else in_turn(chips), least)
     print(f"{len(chosen)} of {len(files)} sources for {', '.join(f'sm_{chip}' for chip in chips)}, NVRTC {compiler.version()}")
     return findings
 
