@@ -11,6 +11,7 @@
 #include <tenon/plan.hpp>
 #include <tenon/result.hpp>
 #include <tenon/runtime.hpp>
+#include <tenon/strategy.hpp>
 #include <tenon/stream.hpp>
 #include <tenon/types.hpp>
 #include <tenon/version.hpp>
