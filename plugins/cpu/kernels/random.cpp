@@ -25,23 +25,40 @@ struct Words {
   alignas(64) uint32_t second[tile];
 };
 
-void draw(Words& words, uint64_t counter, uint64_t key, uint32_t n) noexcept {
-  for (uint32_t i = 0; i < n; ++i) {
-    const uint64_t at = counter + i;
-    auto x0 = static_cast<uint32_t>(at), x1 = static_cast<uint32_t>(at >> 32);
-    uint32_t x2 = 0, x3 = 0;
-    auto low = static_cast<uint32_t>(key), high = static_cast<uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-      const uint64_t a = uint64_t{0xD2511F53} * x0, b = uint64_t{0xCD9E8D57} * x2;
-      x0 = static_cast<uint32_t>(b >> 32) ^ x1 ^ low;
-      x1 = static_cast<uint32_t>(b);
-      x2 = static_cast<uint32_t>(a >> 32) ^ x3 ^ high;
-      x3 = static_cast<uint32_t>(a);
-      low += 0x9E3779B9;
-      high += 0xBB67AE85;
+// Elements go through the rounds side by side, in groups that fill the processor's vectors.
+constexpr uint32_t lanes = 16;
+static_assert(tile % lanes == 0);
+
+struct Blocks {
+  uint32_t x0[lanes], x1[lanes], x2[lanes], x3[lanes];
+
+  void start(uint64_t counter) noexcept {
+    for (uint32_t i = 0; i < lanes; ++i) {
+      x0[i] = static_cast<uint32_t>(counter + i);
+      x1[i] = static_cast<uint32_t>((counter + i) >> 32);
+      x2[i] = x3[i] = 0;
     }
-    words.first[i] = x0;
-    words.second[i] = x1;
+  }
+  void round(uint32_t low, uint32_t high) noexcept {
+    for (uint32_t i = 0; i < lanes; ++i) {
+      const uint64_t a = uint64_t{0xD2511F53} * x0[i], b = uint64_t{0xCD9E8D57} * x2[i];
+      x0[i] = static_cast<uint32_t>(b >> 32) ^ x1[i] ^ low;
+      x1[i] = static_cast<uint32_t>(b);
+      x2[i] = static_cast<uint32_t>(a >> 32) ^ x3[i] ^ high;
+      x3[i] = static_cast<uint32_t>(a);
+    }
+  }
+};
+
+// The words of n elements from `counter` on; the last group may be drawn whole.
+void draw(Words& words, uint64_t counter, uint64_t key, uint32_t n) noexcept {
+  for (uint32_t i = 0; i < n; i += lanes) {
+    Blocks blocks;
+    blocks.start(counter + i);
+    auto low = static_cast<uint32_t>(key), high = static_cast<uint32_t>(key >> 32);
+    for (int round = 0; round < 10; ++round, low += 0x9E3779B9, high += 0xBB67AE85) blocks.round(low, high);
+    std::copy_n(blocks.x0, lanes, words.first + i);
+    std::copy_n(blocks.x1, lanes, words.second + i);
   }
 }
 
