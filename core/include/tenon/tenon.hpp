@@ -7,6 +7,7 @@
 #include <tenon/fragment.hpp>
 #include <tenon/graph.hpp>
 #include <tenon/kernel.hpp>
+#include <tenon/passes.hpp>
 #include <tenon/result.hpp>
 #include <tenon/runtime.hpp>
 #include <tenon/stream.hpp>
