@@ -58,4 +58,17 @@ bool is_subject(Op op, size_t i) noexcept {
   }
 }
 
+bool gives_subject(Op op, size_t i) noexcept {
+  switch (op) {
+    case Op::batch_norm_stats:
+    case Op::batch_norm_grad_stats:
+    case Op::cross_entropy:
+      return false;
+    case Op::attention:
+      return i == 0;
+    default:
+      return i == 0 || graph::columns_of(op).dtypes != graph::DtypeRule::NORM;
+  }
+}
+
 }  // namespace tenon::passes

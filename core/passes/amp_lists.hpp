@@ -16,5 +16,8 @@ AmpList amp_list(Op op, AmpLevel level) noexcept;
 // Whether input `i` has the type in which the op computes: not the statistics of a normalisation, a condition, an index.
 // [any-thread; does not block; cannot fail]
 bool is_subject(Op op, size_t i) noexcept;
+// Whether output `i` has that type too: not the statistics and losses, which are f32 whatever comes in.
+// [any-thread; does not block; cannot fail]
+bool gives_subject(Op op, size_t i) noexcept;
 
 }  // namespace tenon::passes

@@ -11,8 +11,6 @@
 
 namespace tenon::passes {
 
-using graph::Family;
-
 bool fits(double number, DType half) noexcept {
   if (!std::isfinite(number) || number == 0) return true;
   const double size = std::fabs(number);
@@ -29,7 +27,10 @@ AmpTypes::AmpTypes(const Graph& graph, const AmpOptions& options)
   }
   for (const Graph::Node& node : graph.nodes()) {
     nodes_.push_back(judge(node));
-    conclude(node, nodes_.back());
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (is_f32(node.outputs[i]))
+        values_[node.outputs[i]] = gives_subject(node.op, i) ? nodes_.back().result : Precision::full;
+    }
   }
 }
 
@@ -58,66 +59,58 @@ AmpTypes::Entry* AmpTypes::entry_for(const Graph::Node& node) {
 }
 
 Judgement AmpTypes::judge(const Graph::Node& node) {
-  AmpList list = amp_list(node.op, options_.level);
+  const AmpList list = amp_list(node.op, options_.level);
   bool any = false;
   for (size_t i = 0; i < node.inputs.size(); ++i)
     any = any || (is_f32(node.inputs[i]) && is_subject(node.op, i));
-  if (!any || list == AmpList::OWN) return {};
+  if (!any || list == AmpList::OWN) return {.result = of_own(node)};
+  const auto fixed = [&](bool white, const std::string& reason) {
+    return white ? Judgement{options_.half, reason, Precision::half}
+                 : Judgement{f32, reason, Precision::full};
+  };
   if (Entry* entry = entry_for(node)) {
     ++entry->nodes;
     const bool white = entry->list == AmpList::WHITE;
-    return {white ? options_.half : f32,
-            base::quoted(entry->name, 64) + (white ? " is on your white list" : " is on your black list")};
+    return fixed(white,
+                 base::quoted(entry->name, 64) + " is on your " + (white ? "white" : "black") + " list");
   }
-  if (list == AmpList::WHITE) return {options_.half, std::string(name(node.op)) + " is on the white list"};
-  if (list == AmpList::BLACK) return {f32, std::string(name(node.op)) + " is on the black list"};
-  return follow(node);
+  if (list == AmpList::GREY) return follow(node);
+  const bool white = list == AmpList::WHITE;
+  return fixed(white, std::string(name(node.op)) + " is on the " + (white ? "white" : "black") + " list");
 }
 
 Judgement AmpTypes::follow(const Graph::Node& node) const {
-  uint32_t half = TN_ABSENT;
+  const std::string half = std::string(name(options_.half));
+  uint32_t first_half = TN_ABSENT;
   bool scalars = true;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const uint32_t index = node.inputs[i];
     if (!is_f32(index) || !is_subject(node.op, i)) continue;
-    scalars = scalars && graph_.values()[index].spec.dims.empty();
+    const std::string called = base::quoted(graph_.values()[index].name, 64);
     if (values_[index] == Precision::full)
-      return {f32, "it follows " + base::quoted(graph_.values()[index].name, 64) + ", which is f32"};
-    if (values_[index] == Precision::half) half = index;
+      return {f32, "it follows " + called + ", which is f32", Precision::full};
+    if (values_[index] == Precision::half && first_half == TN_ABSENT) first_half = index;
+    scalars = scalars && graph_.values()[index].spec.dims.empty();
   }
-  if (half != TN_ABSENT) {
-    return {options_.half, "it follows " + base::quoted(graph_.values()[half].name, 64) + ", which is " +
-                               std::string(name(options_.half))};
+  if (first_half != TN_ABSENT) {
+    return {options_.half,
+            "it follows " + base::quoted(graph_.values()[first_half].name, 64) + ", which is " + half,
+            Precision::half};
   }
-  if (options_.level == AmpLevel::O1) return {f32, "no input is a half"};
-  if (scalars) return {f32, "single numbers among themselves stay f32: rates and counters are such"};
-  return {options_.half, "activations are halves from the start"};
+  if (options_.level == AmpLevel::O1) return {f32, "none of its inputs is " + half, Precision::either};
+  if (scalars)
+    return {f32, "single numbers stay f32 among themselves: rates and counters", Precision::either};
+  return {options_.half, "activations are " + half + " from the start", Precision::half};
 }
 
-// What the outputs are, once the node computes in the type it was given.
-void AmpTypes::conclude(const Graph::Node& node, const Judgement& judgement) {
-  bool light = judgement.dtype != options_.half, floats = false;  // light: of leaves and constants alone
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    const uint32_t index = node.inputs[i];
-    if (index == TN_ABSENT) continue;
-    const bool is_float = graph::is_float(graph_.values()[index].spec.dtype);
-    floats = floats || is_float;
-    if (is_float && is_subject(node.op, i)) light = light && values_[index] == Precision::either;
+// Of a node that says itself what it makes: what is cast to f32 is meant to be f32, what is no float's result goes along.
+Precision AmpTypes::of_own(const Graph::Node& node) const {
+  if (node.op == Op::constant && !fits(std::get<double>(attribute(node, "value")), options_.half))
+    return Precision::full;
+  for (const uint32_t index : node.inputs) {
+    if (index != TN_ABSENT && graph::is_float(graph_.values()[index].spec.dtype)) return Precision::full;
   }
-  if (node.op == Op::cast) light = !floats;  // a cast of a float is meant
-  if (node.op == Op::constant) light = fits(std::get<double>(attribute(node, "value")), options_.half);
-  const Family family = graph::columns_of(node.op).family;
-  if (family == Family::OPTIMIZER || family == Family::SCALING) light = false;
-  if (judgement.dtype == f32 && judgement.reason != "no input is a half" && node.op != Op::constant)
-    light = false;
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    const uint32_t index = node.outputs[i];
-    if (!is_f32(index)) continue;
-    const bool subject = i == 0 || graph::columns_of(node.op).dtypes != graph::DtypeRule::NORM;
-    const bool halves = judgement.dtype == options_.half && subject &&
-                        !(i == 1 && (node.op == Op::attention || node.op == Op::cross_entropy));
-    values_[index] = halves ? Precision::half : light ? Precision::either : Precision::full;
-  }
+  return Precision::either;
 }
 
 }  // namespace tenon::passes

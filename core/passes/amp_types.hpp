@@ -13,17 +13,18 @@
 
 namespace tenon::passes {
 
-struct Judgement {
-  DType dtype{};         // half or f32; DType{}: not judged, every input keeps its type
-  std::string reason{};  // "white list"
-};
-
 // What is known of a value's type.
 enum class Precision : uint8_t {
   other,   // it was never f32
   either,  // a leaf, a constant, or made of such: as good in the half type
   half,
   full
+};
+
+struct Judgement {
+  DType dtype{};                       // half or f32; DType{}: not judged, every input keeps its type
+  std::string reason{};                // "white list"
+  Precision result = Precision::full;  // of what it makes
 };
 
 class AmpTypes {
@@ -44,9 +45,9 @@ class AmpTypes {
   bool is_f32(uint32_t value) const;
   Judgement judge(const Graph::Node& node);
   Judgement follow(const Graph::Node& node) const;
+  Precision of_own(const Graph::Node& node) const;
   Entry* entry_for(const Graph::Node& node);
   Precision of_leaf(const Graph::ValueInfo& info) const;
-  void conclude(const Graph::Node& node, const Judgement& judgement);
 
   const Graph& graph_;
   const AmpOptions& options_;

@@ -39,7 +39,8 @@ class Pruner {
   // The optimizer nodes of the parameter called `name` are stopped.
   void stop(const std::string& name) {
     const auto values = g_.values();
-    const auto found = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.name == name; });
+    const auto found =
+        std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.name == name; });
     const std::string what = "stop_gradient " + base::quoted(name, 64);
     if (found == values.end()) {
       std::vector<std::string_view> names;

@@ -20,8 +20,7 @@ std::string take(const std::string& name, std::unordered_set<std::string>& taken
 Result<Rewriter> Rewriter::begin(Rewritten work, std::string pass) {
   TN_TRY(work.graph.check());
   if (!work.aliases.empty() || !work.placements.empty()) {
-    return Status(TN_INVALID, pass + " changes nodes, and " +
-                                  (work.aliases.empty() ? "layouts" : "aliases") +
+    return Status(TN_INVALID, pass + " changes nodes, and " + (work.aliases.empty() ? "layouts" : "aliases") +
                                   " of the nodes there are were given already: run it before layout, addto "
                                   "and in_place");
   }

@@ -47,12 +47,14 @@ struct Master {
 
 // A graph on its way through passes. `graph` is all there is to run; the lists say what a graph cannot.
 struct Rewritten {
-  Rewritten(Graph from) : graph(std::move(from)) {  // implicit: a pass takes a graph or what another pass gave
+  Rewritten(Graph from)
+      : graph(std::move(from)) {  // implicit: a pass takes a graph or what another pass gave
     for (uint32_t i = 0; i < graph.values().size(); ++i) values.push_back(graph.value(i));
   }
 
   Graph graph;
-  std::vector<GraphValue> values{};  // where each value of the first graph is found in this one; Value{}: it is gone
+  std::vector<GraphValue>
+      values{};  // where each value of the first graph is found in this one; Value{}: it is gone
   std::vector<Note> notes{};
   std::vector<Alias> aliases{};
   std::vector<Placement> placements{};
@@ -73,8 +75,9 @@ struct PruneOptions {
 enum class AmpLevel : uint8_t { O1 = 1, O2 = 2 };
 struct AmpOptions {
   AmpLevel level = AmpLevel::O1;
-  DType half = bf16;                         // or f16, whose loss wants scaling
-  std::vector<std::string> white{}, black{};  // ops ("exp") or nodes by the value they make ("fc1"), which count more
+  DType half = bf16;  // or f16, whose loss wants scaling
+  std::vector<std::string> white{},
+      black{};  // ops ("exp") or nodes by the value they make ("fc1"), which count more
 };
 
 // Matmul and convolution sizes that tensor cores read eight at a time are padded with zeros, and results are cut to size.
