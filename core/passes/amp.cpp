@@ -30,7 +30,7 @@ class Amp {
     for (uint32_t i = 0; i < g_.values().size(); ++i) {
       if (g_.values()[i].role != Graph::Role::computed) leaf(i);
     }
-    for (uint32_t i = 0; i < g_.nodes().size(); ++i) write(g_.nodes()[i], types_.nodes()[i]);
+    for (uint32_t i = 0; i < g_.nodes().size() && out_.good(); ++i) write(g_.nodes()[i], types_.nodes()[i]);
     note_lists();
     note_scaling();
     return std::move(out_).finish([&](const Graph::Output& output) {

@@ -30,6 +30,7 @@ class Layout {
     out_.leaves();
     for (uint32_t i = 0; i < forms_.size(); ++i) leaf(i);
     for (const Graph::Node& node : g_.nodes()) {
+      if (!out_.good()) break;
       if (asks(node) || follows(node))
         write(node);
       else

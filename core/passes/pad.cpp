@@ -29,6 +29,7 @@ class Padder {
   Result<Rewritten> run() && {
     out_.leaves();
     for (const Graph::Node& node : g_.nodes()) {
+      if (!out_.good()) break;
       std::vector<Size> sizes = sizes_of(node);
       const bool grows =
           std::any_of(sizes.begin(), sizes.end(), [](const Size& size) { return size.wanted > size.now; });

@@ -103,11 +103,11 @@ Result<Rewritten> Rewriter::finish() && {
 Result<Rewritten> Rewriter::finish(const Chooser& choose) && {
   std::unordered_set<uint32_t> marked;
   for (const Graph::Output& output : from().outputs()) {
-    const Value value = choose(output);
-    if (value.index != TN_ABSENT && to_.check().ok()) mark(output.name, value, marked);
+    const Value value = good() ? choose(output) : Value{};
+    if (value.index != TN_ABSENT && good()) mark(output.name, value, marked);
   }
   for (const auto& [name, value] : more_) {
-    if (to_.check().ok()) mark(name, value, marked);
+    if (good()) mark(name, value, marked);
   }
   const Status good = to_.check();
   if (!good.ok()) return Status(TN_INTERNAL, "pass " + pass_ + ": " + std::string(good.message()));

@@ -26,6 +26,8 @@ class Rewriter {
   const Graph::ValueInfo& from(uint32_t old) const { return from().values()[old]; }
   Graph& to() noexcept { return to_; }
   const TensorSpec& spec(Value value) const noexcept { return to_.spec(value); }
+  // Whether all is well so far; after a mistake, which finish() tells, nothing can be written any more.
+  bool good() const { return to_.check().ok(); }
 
   // What stands for an old value; absent for one that is left out.
   Value at(uint32_t old) const { return old == TN_ABSENT ? Value{} : made_[old]; }

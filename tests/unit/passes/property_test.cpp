@@ -37,9 +37,16 @@ class Choice {
 passes::Options options_from(Choice& chance, const Graph& graph) {
   passes::Options out;
   const auto name_of_a_value = [&] { return graph.values()[chance.random()() % graph.values().size()].name; };
+  const auto names_of_params = [&] {
+    std::vector<std::string> out;
+    for (const Graph::ValueInfo& info : graph.values()) {
+      if (info.role == Graph::Role::param && chance(2)) out.push_back(info.name);
+    }
+    return out;
+  };
   if (chance(2)) {
     out.prune = passes::PruneOptions{};
-    if (chance(3)) out.prune->stop_gradient = {name_of_a_value(), name_of_a_value()};
+    if (chance(3)) out.prune->stop_gradient = names_of_params();
   }
   if (!chance(3)) {
     out.amp = passes::AmpOptions{.level = chance.of({passes::AmpLevel::O1, passes::AmpLevel::O2}),
