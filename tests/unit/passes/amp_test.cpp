@@ -5,6 +5,8 @@
 #include "passes/amp_lists.hpp"
 #include "passes/amp_types.hpp"
 
+#include <limits>
+
 using namespace tenon;
 using namespace tenon::test;
 using passes::AmpLevel;
