@@ -27,10 +27,8 @@ class Amp {
       : out_(out), g_(out.from()), options_(options), types_(g_, options) {}
 
   Result<Rewritten> run() && {
-    for (uint32_t i = 0; i < g_.values().size(); ++i) {
-      if (g_.values()[i].role != Graph::Role::computed) leaf(i);
-    }
-    for (uint32_t i = 0; i < g_.nodes().size() && out_.good(); ++i) write(g_.nodes()[i], types_.nodes()[i]);
+    out_.walk([&](uint32_t old) { leaf(old); },
+              [&](uint32_t node) { write(g_.nodes()[node], types_.nodes()[node]); });
     note_lists();
     note_scaling();
     return std::move(out_).finish([&](const Graph::Output& output) {

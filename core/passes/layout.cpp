@@ -27,15 +27,11 @@ class Layout {
         forms_(g_.values().size()) {}
 
   Result<Rewritten> run() && {
-    out_.leaves();
-    for (uint32_t i = 0; i < forms_.size(); ++i) leaf(i);
-    for (const Graph::Node& node : g_.nodes()) {
-      if (!out_.good()) break;
-      if (asks(node) || follows(node))
-        write(node);
-      else
-        copy(node);
-    }
+    out_.walk([&](uint32_t old) { leaf(old); },
+              [&](uint32_t i) {
+                const Graph::Node& node = g_.nodes()[i];
+                asks(node) || follows(node) ? write(node) : copy(node);
+              });
     if (placements_.empty() && conversions_ == 0)
       out_.note("", "layout " + name_, "there is no convolution that would gain", false);
     Rewritten done =
@@ -64,8 +60,7 @@ class Layout {
 
   // A leaf lies as it was declared to.
   void leaf(uint32_t old) {
-    if (g_.values()[old].role == Graph::Role::computed) return;
-    forms_[old].dense = out_.at(old);
+    forms_[old].dense = out_.leaf(old);
     if (strided_ && is_image(old) && spec(old).strides == channels_last(spec(old).dims))
       forms_[old].placed = out_.at(old);
   }
@@ -195,8 +190,8 @@ Result<Rewritten> layout(Rewritten work, const LayoutOptions& options) {
   Rewriter out = TN_TRY(Rewriter::begin(std::move(work), "layout"));
   if (options.prefer != "nchw") return Layout(out, options).run();
   out.note("", "layout nchw", "graphs are in it", false);
-  out.leaves();
-  for (const Graph::Node& node : out.from().nodes()) out.copy(node);
+  out.walk([&](uint32_t leaf) { out.leaf(leaf); },
+           [&](uint32_t node) { out.copy(out.from().nodes()[node]); });
   return std::move(out).finish();
 }
 

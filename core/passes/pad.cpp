@@ -27,17 +27,7 @@ class Padder {
   Padder(Rewriter& out, const PadOptions& options) : out_(out), g_(out.from()), options_(options) {}
 
   Result<Rewritten> run() && {
-    out_.leaves();
-    for (const Graph::Node& node : g_.nodes()) {
-      if (!out_.good()) break;
-      std::vector<Size> sizes = sizes_of(node);
-      const bool grows =
-          std::any_of(sizes.begin(), sizes.end(), [](const Size& size) { return size.wanted > size.now; });
-      if (!grows || !allowed(node, sizes))
-        out_.copy(node);
-      else
-        write(node, sizes);
-    }
+    out_.walk([&](uint32_t leaf) { out_.leaf(leaf); }, [&](uint32_t node) { visit(g_.nodes()[node]); });
     return std::move(out_).finish();
   }
 
@@ -45,6 +35,16 @@ class Padder {
   using Value = Rewriter::Value;
 
   const Dims& dims(uint32_t old) const { return g_.values()[old].spec.dims; }
+
+  void visit(const Graph::Node& node) {
+    std::vector<Size> sizes = sizes_of(node);
+    const bool grows =
+        std::any_of(sizes.begin(), sizes.end(), [](const Size& size) { return size.wanted > size.now; });
+    if (grows && allowed(node, sizes))
+      write(node, sizes);
+    else
+      out_.copy(node);
+  }
 
   // Of two operands and a result in the order of the op.
   std::vector<Size> sizes_of(const Graph::Node& node) const {

@@ -26,7 +26,7 @@ class Pruner {
     stopped_.assign(g_.nodes().size(), false);
     for (const std::string& name : options_.stop_gradient) stop(name);
     const std::vector<bool> needed = needed_nodes();
-    write(needed);
+    out_.walk([&](uint32_t old) { leaf(old, needed); }, [&](uint32_t node) { visit(node, needed); });
     return std::move(out_).finish([&](const Graph::Output& output) {
       const Rewriter::Value value = out_.at(output.value);
       if (value.index == TN_ABSENT)
@@ -122,21 +122,19 @@ class Pruner {
            std::any_of(info.users.begin(), info.users.end(), [&](uint32_t user) { return needed[user]; });
   }
 
-  void write(const std::vector<bool>& needed) {
-    for (uint32_t i = 0; i < g_.values().size(); ++i) {
-      if (g_.values()[i].role == Graph::Role::computed) continue;
-      if (keeps(i, needed))
-        out_.leaf(i);
-      else
-        out_.note(g_.values()[i].name, "left out", "nobody reads it any more");
-    }
-    for (uint32_t i = 0; i < needed.size(); ++i) {
-      const Graph::Node& node = g_.nodes()[i];
-      if (needed[i])
-        out_.copy(node);
-      else if (!stopped_[i])
-        out_.note(called(g_, node), std::string(name(node.op)) + " left out", "no output needs it");
-    }
+  void leaf(uint32_t old, const std::vector<bool>& needed) {
+    if (keeps(old, needed))
+      out_.leaf(old);
+    else
+      out_.note(g_.values()[old].name, "left out", "nobody reads it any more");
+  }
+
+  void visit(uint32_t i, const std::vector<bool>& needed) {
+    const Graph::Node& node = g_.nodes()[i];
+    if (needed[i])
+      out_.copy(node);
+    else if (!stopped_[i])
+      out_.note(called(g_, node), std::string(name(node.op)) + " left out", "no output needs it");
   }
 
   Rewriter& out_;

@@ -15,6 +15,17 @@ std::string take(const std::string& name, std::unordered_set<std::string>& taken
   return free;
 }
 
+// The leaves before this value were there when the node came.
+uint32_t first_needed(const Graph::Node& node) {
+  uint32_t after_inputs = 0;
+  for (const uint32_t index : node.outputs) {
+    if (index != TN_ABSENT) return index;
+  }
+  for (const uint32_t index : node.inputs)
+    after_inputs = index == TN_ABSENT ? after_inputs : std::max(after_inputs, index + 1);
+  return after_inputs;
+}
+
 }  // namespace
 
 Result<Rewriter> Rewriter::begin(Rewritten work, std::string pass) {
@@ -46,10 +57,18 @@ Rewriter::Value Rewriter::leaf(uint32_t old, DType dtype) {
   return made_[old] = to_.constant(info.name, std::move(spec), info.constant);
 }
 
-void Rewriter::leaves() {
-  for (uint32_t i = 0; i < made_.size(); ++i) {
-    if (from(i).role != Graph::Role::computed) leaf(i);
+void Rewriter::walk(const Visitor& leaf, const Visitor& node) {
+  uint32_t next = 0;  // the next value that may be a leaf
+  const auto leaves_before = [&](uint32_t end) {
+    for (; next < end && good(); ++next) {
+      if (from(next).role != Graph::Role::computed) leaf(next);
+    }
+  };
+  for (uint32_t i = 0; i < from().nodes().size() && good(); ++i) {
+    leaves_before(first_needed(from().nodes()[i]));
+    if (good()) node(i);
   }
+  leaves_before(static_cast<uint32_t>(made_.size()));
 }
 
 std::vector<std::string> Rewriter::names_of(const Node& node) const {

@@ -13,7 +13,6 @@
 
 namespace tenon::passes {
 
-// "matmul": an op as notes tell it, "bf16[2,3]" and the like come from graph/words.hpp.
 class Rewriter {
  public:
   using Value = GraphValue;
@@ -26,15 +25,17 @@ class Rewriter {
   const Graph::ValueInfo& from(uint32_t old) const { return from().values()[old]; }
   Graph& to() noexcept { return to_; }
   const TensorSpec& spec(Value value) const noexcept { return to_.spec(value); }
-  // Whether all is well so far; after a mistake, which finish() tells, nothing can be written any more.
-  bool good() const { return to_.check().ok(); }
+
+  // Every leaf and node of the old graph in the order in which they came, so that a pass without effect gives the same
+  // text. It ends at the first mistake, which finish() tells.
+  using Visitor = std::function<void(uint32_t)>;
+  void walk(const Visitor& leaf, const Visitor& node);
 
   // What stands for an old value; absent for one that is left out.
   Value at(uint32_t old) const { return old == TN_ABSENT ? Value{} : made_[old]; }
   void set(uint32_t old, Value value) { made_[old] = value; }
   // The leaf, of another type where one is given.
   Value leaf(uint32_t old, DType dtype = DType{});
-  void leaves();
   // The node as it was, with what its inputs became.
   void copy(const Node& node);
   // The node with these inputs and attributes; its outputs take the places and names of the old ones, or of `names`.
@@ -61,6 +62,7 @@ class Rewriter {
 
  private:
   Rewriter(Rewritten work, std::string pass);
+  bool good() const { return to_.check().ok(); }
   void mark(const std::string& name, Value value, std::unordered_set<uint32_t>& marked);
 
   Rewritten work_;
