@@ -140,6 +140,7 @@ const std::string& Graph::name() const noexcept { return state_->name; }
 std::span<const Graph::ValueInfo> Graph::values() const noexcept { return state_->values; }
 std::span<const Graph::Node> Graph::nodes() const noexcept { return state_->nodes; }
 std::span<const Graph::Output> Graph::outputs() const noexcept { return state_->outputs; }
+const std::map<int64_t, int64_t>& Graph::communicators() const noexcept { return state_->ranks; }
 Graph::Value Graph::value(uint32_t index) const noexcept {
   return index < state_->values.size() ? state_->handle(index) : Value{};
 }

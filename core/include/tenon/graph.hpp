@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -237,6 +238,7 @@ class TN_API Graph : public GraphOps<Graph> {
   //   auto y = g.named("fc1").matmul(x, w);
   Named named(std::string_view first);
   Named named(std::initializer_list<std::string_view> names);
+  Named named(std::vector<std::string> names);
   // Says how many ranks communicator `comm` has, which all_gather and reduce_scatter need. [one thread]
   Graph& communicator(int64_t comm, int64_t ranks);
 
@@ -278,6 +280,8 @@ class TN_API Graph : public GraphOps<Graph> {
   std::span<const ValueInfo> values() const noexcept;
   std::span<const Node> nodes() const noexcept;
   std::span<const Output> outputs() const noexcept;
+  // How many ranks each communicator has, by number. [any-thread; does not block; cannot fail]
+  const std::map<int64_t, int64_t>& communicators() const noexcept;
   // The handle of values()[index]. [any-thread; does not block; cannot fail]
   Value value(uint32_t index) const noexcept;
   // The type and dims of a value; of none when the handle is not this graph's. [any-thread; does not block; cannot fail]
@@ -300,14 +304,16 @@ class TN_API Graph::Named : public GraphOps<Graph::Named> {
 
  private:
   friend class Graph;
-  Named(State& state, std::initializer_list<std::string_view> names)
-      : state_(state), names_(names.begin(), names.end()) {}
+  Named(State& state, std::vector<std::string> names) : state_(state), names_(std::move(names)) {}
   State& state_;
   std::vector<std::string> names_;
 };
 
-inline Graph::Named Graph::named(std::string_view first) { return named({first}); }
-inline Graph::Named Graph::named(std::initializer_list<std::string_view> names) { return {*state_, names}; }
+inline Graph::Named Graph::named(std::string_view first) { return {*state_, {std::string(first)}}; }
+inline Graph::Named Graph::named(std::initializer_list<std::string_view> names) {
+  return {*state_, {names.begin(), names.end()}};
+}
+inline Graph::Named Graph::named(std::vector<std::string> names) { return {*state_, std::move(names)}; }
 
 }  // namespace tenon
 

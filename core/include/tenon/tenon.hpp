@@ -8,6 +8,7 @@
 #include <tenon/fusion.hpp>
 #include <tenon/graph.hpp>
 #include <tenon/kernel.hpp>
+#include <tenon/passes.hpp>
 #include <tenon/plan.hpp>
 #include <tenon/result.hpp>
 #include <tenon/runtime.hpp>

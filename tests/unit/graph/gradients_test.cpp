@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How gradients are put together: sums where ways join, stops, zeros, refusals by name.
-#include "interpreter.hpp"
+#include "support/interpreter.hpp"
 
 #include <doctest/doctest.h>
 

@@ -2,7 +2,7 @@
 // Every row of gradients.def against the slope of its op: small graphs, one for each way a rule can go, differentiated and
 // run in double precision. A row of the table that no graph here goes through is a failure.
 #include "graph/gradient_rules.hpp"
-#include "interpreter.hpp"
+#include "support/interpreter.hpp"
 
 #include <doctest/doctest.h>
 

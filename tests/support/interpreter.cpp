@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // interpreter.cpp: see interpreter.hpp.
-#include "interpreter.hpp"
+#include "support/interpreter.hpp"
 
 #include "conformance/ops/meaning.hpp"
 
