@@ -38,11 +38,11 @@ passes::Options options_from(Choice& chance, const Graph& graph) {
   passes::Options out;
   const auto name_of_a_value = [&] { return graph.values()[chance.random()() % graph.values().size()].name; };
   const auto names_of_params = [&] {
-    std::vector<std::string> out;
+    std::vector<std::string> names;
     for (const Graph::ValueInfo& info : graph.values()) {
-      if (info.role == Graph::Role::param && chance(2)) out.push_back(info.name);
+      if (info.role == Graph::Role::param && chance(2)) names.push_back(info.name);
     }
-    return out;
+    return names;
   };
   if (chance(2)) {
     out.prune = passes::PruneOptions{};
