@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK(count(work.graph, Op::convert_layout) == 4);  // x, two filters, y
 }
 
-TEST_CASE("layout: shapes, names and types stay; only strides are said") {
+TEST_CASE("layout: shapes, names and types stay, only strides are said") {
   const Graph g = block();
   const passes::Rewritten work = done(passes::layout(g));
   for (const char* name : {"c1", "n1", "y"}) CHECK(spec(work.graph, name).dims == spec(g, name).dims);
