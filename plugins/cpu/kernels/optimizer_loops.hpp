@@ -13,7 +13,8 @@ namespace tenon::cpu {
 template <class T>
 struct UpdateRow {
   const T *weight = nullptr, *gradient = nullptr, *state[2] = {};
-  T *next = nullptr, *next_state[2] = {}, *next_gradient = nullptr;  // next_gradient: sgd's, and only where asked for
+  T *next = nullptr, *next_state[2] = {},
+    *next_gradient = nullptr;  // next_gradient: sgd's, and only where asked for
   uint64_t count = 0;
 };
 

@@ -20,10 +20,10 @@ struct Form {
   using Wide = std::conditional_t<std::is_same_v<E, double>, double, float>;
   using Bits =
       std::conditional_t<sizeof(E) == 2, uint16_t, std::conditional_t<sizeof(E) == 4, uint32_t, uint64_t>>;
-  static constexpr Bits exponent = std::is_same_v<E, F16>      ? Bits{0x7c00}
-                                   : std::is_same_v<E, BF16>   ? Bits{0x7f80}
-                                   : std::is_same_v<E, float>  ? static_cast<Bits>(0x7f800000u)
-                                                               : static_cast<Bits>(0x7ff0000000000000u);
+  static constexpr Bits exponent = std::is_same_v<E, F16>     ? Bits{0x7c00}
+                                   : std::is_same_v<E, BF16>  ? Bits{0x7f80}
+                                   : std::is_same_v<E, float> ? static_cast<Bits>(0x7f800000u)
+                                                              : static_cast<Bits>(0x7ff0000000000000u);
   static Bits bad(E x) { return (std::bit_cast<Bits>(x) & exponent) == exponent ? Bits{1} : Bits{0}; }
   static Wide widened(E x) {
     if constexpr (sizeof(E) == 2)
