@@ -57,7 +57,7 @@ class AttentionStep final : public Step {
     const auto count = static_cast<uint32_t>(std::min<int64_t>(queries, form_.queries - query));
     const AttentionLoops<T>& loops = attention_loops<T>();
     const auto width = static_cast<uint32_t>(form_.width);
-    std::memset(room.turned, 0, width * queries * sizeof(T));
+    if (count < queries) std::memset(room.turned, 0, width * queries * sizeof(T));
     loops.turn({.from = form_.template rows<const T>(run, o_.q, matrix) + query * o_.q.row,
                 .from_row = o_.q.row,
                 .to = room.turned,

@@ -2,8 +2,10 @@
 // families.cpp: the rows.
 #include "families.hpp"
 
+#include "attention.hpp"
 #include "gemm.hpp"
 #include "matmul.hpp"
+#include "optimizer.hpp"
 
 #include <tenon/author/text.hpp>
 
@@ -30,6 +32,9 @@ std::string refuse_movement(const FragmentView&, const tn_node& node) {
   }
 }
 
+// Halves are widened in registers.
+uint32_t own_type(uint32_t dtype) noexcept { return dtype; }
+
 // Every operand once.
 Cost traffic(const FragmentView& fragment, const tn_node& node) {
   Cost out;
@@ -54,6 +59,12 @@ Cost cost_of_matmul(const FragmentView& fragment, const tn_node& node) {
   return out;
 }
 
+Cost cost_of_attention(const FragmentView& fragment, const tn_node& node) {
+  Cost out = traffic(fragment, node);
+  out.flops = attention_flops(fragment, node);
+  return out;
+}
+
 constexpr std::string_view elementwise = "elementwise";
 
 constexpr Family rows[] = {
@@ -65,6 +76,15 @@ constexpr Family rows[] = {
      .cost = cost_of_matmul,
      .computes_in = matmul_dtype},
     {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement},
+    {.name = "ATTENTION",
+     .build = build_attention,
+     .cost = cost_of_attention,
+     .computes_in = attention_dtype},
+    {.name = "OPTIMIZER",
+     .build_all = build_updates,
+     .computes_in = own_type,
+     .honoured = honoured_by_update},
+    {.name = "SCALING", .build_all = build_updates, .computes_in = own_type, .honoured = honoured_by_update},
 };
 
 constexpr uint8_t no_row = 0xFF;

@@ -153,6 +153,8 @@ bool UpdatePlan::only_reader(uint32_t tensor, uint32_t node) const {
 bool UpdatePlan::honours(const tn_alias& alias) const {
   const uint32_t from = fragment_.inputs()[alias.input], to = fragment_.outputs()[alias.output];
   const uint32_t n = producer_[to];
+  const auto listed = fragment_.outputs();
+  if (std::count(listed.begin(), listed.end(), to) != 1) return false;
   if (n == TN_ABSENT || !only_reader(from, n)) return false;
   const View read(fragment_.tensor(from)), written(fragment_.tensor(to));
   if (read.dtype() != written.dtype() || !read.same_places(written)) return false;
