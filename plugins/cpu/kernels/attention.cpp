@@ -4,6 +4,7 @@
 // Invariant: an operand that a kernel does not read as it lies is first copied to dense memory of its type.
 #include "attention.hpp"
 
+#include "attention_backward.hpp"
 #include "attention_forward.hpp"
 #include "tiles.hpp"
 
@@ -53,6 +54,20 @@ class AttentionLowering {
     return flush();
   }
 
+  Status backward() {
+    const AttentionGradOperands operands {
+      .dy = TN_TRY(read_padded(0))
+      , .q = TN_TRY(read_padded(1))
+      , .k = TN_TRY(read_padded(2))
+      , .v = TN_TRY(read(3))
+      , .y = TN_TRY(read(4))
+      , .log = logarithms(node_.raw().inputs[5], false), .dq = write(0), .dk = write(1), .dv = write(2)
+    };
+    TN_TRY(read_mask(6));
+    builder_.add(attention_grad_step<T>(form_, operands, builder_, threads_));
+    return flush();
+  }
+
  private:
   static constexpr uint32_t own = std::is_same_v<T, float> ? TN_DTYPE_f32 : TN_DTYPE_f64;
 
@@ -62,6 +77,21 @@ class AttentionLowering {
     const Place place = builder_.place(node_.raw().inputs[input]);
     if (tensor.dtype() == own && has_unit_rows(tensor)) return head_rows(place, tensor.strides());
     return head_rows(TN_TRY(dense_copy(place, tensor)), dense_strides(tensor.dims()));
+  }
+
+  // The same, in rows of whole vectors.
+  Result<HeadRows> read_padded(uint32_t input) {
+    if (form_.width % lanes<T> == 0) return read(input);
+    const TensorView tensor = node_.in(input);
+    std::array<int64_t, 4> dims{};
+    std::copy_n(tensor.dims().begin(), 4, dims.begin());
+    dims[3] = (form_.width + lanes<T> - 1) / lanes<T> * lanes<T>;
+    const auto strides = dense_strides(dims);
+    const uint64_t elements = static_cast<uint64_t>(strides[0] * dims[0]);
+    const Place copy = builder_.scratch(author::dtype_bytes(own, elements));
+    const View rows(own, tensor.dims(), {strides.data(), 4});
+    builder_.add(TN_TRY(copy_step(builder_.place(node_.raw().inputs[input]), View(tensor), copy, rows)));
+    return head_rows(copy, strides);
   }
 
   Result<Place> dense_copy(const Place& place, const TensorView& tensor) {
@@ -136,7 +166,8 @@ class AttentionLowering {
 
 template <class T>
 Status lower(Builder& builder, const NodeView& node, unsigned threads) {
-  return AttentionLowering<T>(builder, node, threads).forward();
+  AttentionLowering<T> lowering(builder, node, threads);
+  return node.op() == TN_OP_attention ? lowering.forward() : lowering.backward();
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 // Invariant: a slot's room is its own; slots take every n-th task, so that long and short ones spread evenly.
 #include "attention_forward.hpp"
 
-#include "attention_vector.hpp"
 
 #include <cmath>
 #include <limits>

@@ -9,9 +9,12 @@
 
 namespace tenon::cpu {
 
-// Queries that are computed together: two vectors of 64 bytes.
+// Elements of a vector of 64 bytes.
 template <class T>
-inline constexpr uint32_t queries_of = 128 / sizeof(T);
+inline constexpr uint32_t lanes = 64 / sizeof(T);
+// Queries that are computed together: two vectors.
+template <class T>
+inline constexpr uint32_t queries_of = 2 * lanes<T>;
 
 // c[r][j] = Σₖ a[r·a_row + k·a_depth] · b[k·b_depth + j], added to c where `accumulate`. One of a's strides is 1; columns
 // are a multiple of 64 bytes, and may overlap nothing.

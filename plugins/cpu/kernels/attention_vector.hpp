@@ -5,6 +5,8 @@
 // Invariant: functions take and give vectors by reference, so no calling convention depends on the instruction set.
 #pragma once
 
+#include "attention_rows.hpp"
+
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -12,9 +14,6 @@
 #include <utility>
 
 namespace tenon::cpu {
-
-template <class T>
-inline constexpr uint32_t lanes = 64 / sizeof(T);
 
 template <class T>
 struct VectorOf {
