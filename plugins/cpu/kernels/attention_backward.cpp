@@ -4,7 +4,6 @@
 // Invariant: phases meet in memory of their own; a phase's tasks share nothing that any of them writes.
 #include "attention_backward.hpp"
 
-
 #include <cmath>
 #include <limits>
 
@@ -150,7 +149,8 @@ class AttentionGradStep final : public Step {
         attention_loops<T>().soften(scores, block.count, softmax);
       }
       for (uint32_t q = 0; q < count_at(query); ++q) {
-        if (softmax.sum[q] != 0) to.norm[q] = softmax.largest[q] + std::log2(softmax.sum[q]);
+        const bool any = softmax.largest[q] != -std::numeric_limits<T>::infinity();
+        if (any) to.norm[q] = softmax.largest[q] + std::log2(softmax.sum[q]);
       }
     }
   }

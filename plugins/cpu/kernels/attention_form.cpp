@@ -4,7 +4,6 @@
 // Invariant: lanes without a query hold finite numbers or -∞, and nobody reads them.
 #include "attention_form.hpp"
 
-
 #include <limits>
 
 namespace tenon::cpu {

@@ -4,7 +4,6 @@
 // Invariant: a slot's room is its own; slots take every n-th task, so that long and short ones spread evenly.
 #include "attention_forward.hpp"
 
-
 #include <cmath>
 #include <limits>
 
@@ -112,7 +111,10 @@ class AttentionStep final : public Step {
               uint32_t count) const noexcept {
     alignas(64) T inverse[queries];
     // A row that sees no key is 0.
-    for (uint32_t q = 0; q < queries; ++q) inverse[q] = softmax.sum[q] == 0 ? T(0) : 1 / softmax.sum[q];
+    const auto nothing = [&](uint32_t q) {
+      return softmax.largest[q] == -std::numeric_limits<T>::infinity();
+    };
+    for (uint32_t q = 0; q < queries; ++q) inverse[q] = nothing(q) ? T(0) : 1 / softmax.sum[q];
     if (o_.y.there()) {
       attention_loops<T>().turn({.from = room.sums,
                                  .from_row = queries,
@@ -128,8 +130,8 @@ class AttentionStep final : public Step {
     for (uint32_t q = 0; q < count; ++q) {
       const double sum = softmax.sum[q];
       log[(query + q) * o_.log.row] =
-          sum == 0 ? -std::numeric_limits<float>::infinity()
-                   : static_cast<float>(static_cast<double>(softmax.largest[q]) * ln_2 + std::log(sum));
+          nothing(q) ? -std::numeric_limits<float>::infinity()
+                     : static_cast<float>(static_cast<double>(softmax.largest[q]) * ln_2 + std::log(sum));
     }
   }
 

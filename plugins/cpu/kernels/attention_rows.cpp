@@ -100,35 +100,59 @@ struct Turn {
 };
 
 template <class T>
+[[gnu::always_inline]] inline void raise(Vector<T>& largest, const T* from) {
+  Vector<T> x;
+  load(x, from);
+  largest = x > largest ? x : largest;
+}
+
+template <class T>
 struct Soften {
+  static constexpr uint32_t row = queries_of<T>;
+
+  // Two keys at a time in maxima of their own: a chain of them would wait for each.
+  static void find_largest(const T* scores, uint32_t keys, Vector<T> (&largest)[2]) {
+    Vector<T> odd[2] = {largest[0], largest[1]};
+    uint32_t key = 0;
+    for (; key + 2 <= keys; key += 2) {
+      for (uint32_t v = 0; v < 2; ++v) {
+        raise<T>(largest[v], scores + key * row + v * lanes<T>);
+        raise<T>(odd[v], scores + (key + 1) * row + v * lanes<T>);
+      }
+    }
+    for (uint32_t v = 0; v < 2; ++v) {
+      if (key < keys) raise<T>(largest[v], scores + key * row + v * lanes<T>);
+      largest[v] = odd[v] > largest[v] ? odd[v] : largest[v];
+    }
+  }
+
   static void run(T* scores, uint32_t keys, Softmax<T>& softmax) {
     constexpr T infinity = std::numeric_limits<T>::infinity();
-    for (uint32_t v = 0; v < queries_of<T>; v += lanes<T>) {
-      Vector<T> before, largest;
-      load(before, softmax.largest + v);
-      largest = before;
-      for (uint32_t key = 0; key < keys; ++key) {
-        Vector<T> x;
-        load(x, scores + key * queries_of<T> + v);
-        largest = x > largest ? x : largest;
-      }
-      store(softmax.largest + v, largest);
+    Vector<T> largest[2], base[2], sum[2];
+    for (uint32_t v = 0; v < 2; ++v) load(largest[v], softmax.largest + v * lanes<T>);
+    find_largest(scores, keys, largest);
+    for (uint32_t v = 0; v < 2; ++v) {
       // Where every key is masked so far, any finite number will do.
-      const Vector<T> base = largest == -infinity ? Vector<T>{} : largest;
-      Vector<T> shrink, sum;
-      exp2_below<T>(shrink, before - base);
-      store(softmax.shrink + v, shrink);
-      load(sum, softmax.sum + v);
-      sum *= shrink;
-      for (uint32_t key = 0; key < keys; ++key) {
-        Vector<T> x, share;
-        load(x, scores + key * queries_of<T> + v);
-        exp2_below<T>(share, x - base);
-        sum += share;
-        store(scores + key * queries_of<T> + v, share);
-      }
-      store(softmax.sum + v, sum);
+      base[v] = largest[v] == -infinity ? Vector<T>{} : largest[v];
+      Vector<T> before, shrink;
+      load(before, softmax.largest + v * lanes<T>);
+      exp2_below<T, true>(shrink, before - base[v]);
+      load(sum[v], softmax.sum + v * lanes<T>);
+      sum[v] *= shrink;
+      store(softmax.shrink + v * lanes<T>, shrink);
+      store(softmax.largest + v * lanes<T>, largest[v]);
     }
+    for (uint32_t key = 0; key < keys; ++key) {
+      for (uint32_t v = 0; v < 2; ++v) {
+        T* const at = scores + key * row + v * lanes<T>;
+        Vector<T> x, share;
+        load(x, at);
+        exp2_below<T, false>(share, x - base[v]);
+        sum[v] += share;
+        store(at, share);
+      }
+    }
+    for (uint32_t v = 0; v < 2; ++v) store(softmax.sum + v * lanes<T>, sum[v]);
   }
 };
 
@@ -146,7 +170,7 @@ struct Slopes {
         // A share is at most 1, but rounding may put its logarithm above 0.
         Vector<T> log = score - norm;
         log = log > 0 ? Vector<T>{} : log;
-        exp2_below<T>(share, log);
+        exp2_below<T, true>(share, log);
         store(s.scores + at, share);
         slope = share * (slope - inner) * s.scale;
         store(s.slopes + at, slope);

@@ -56,23 +56,25 @@ constexpr T exp2_term(int k) noexcept {
   return static_cast<T>(out);
 }
 
-// 2^x, by Taylor's series around the nearest integer, to about one ULP; 0 where x is below the least normal's exponent.
-// x is at most 0, -∞ and NaN included.
-template <class T>
+// 2^x for x of at most 0, by Taylor's series around the nearest integer, to about one ULP. Where x is below the least normal
+// exponent, -∞ included: 0, or where that is as good the least normal number. NaN stays NaN.
+template <class T, bool to_zero>
 [[gnu::always_inline]] inline void exp2_below(Vector<T>& out, const Vector<T>& x) noexcept {
   constexpr bool narrow = sizeof(T) == 4;
   using Bits = std::conditional_t<narrow, int32_t, int64_t>;
   typedef Bits Integers __attribute__((vector_size(64)));
   constexpr int degree = narrow ? 7 : 13, mantissa = narrow ? 23 : 52, bias = narrow ? 127 : 1023;
-  constexpr T least = static_cast<T>(1 - bias), round = narrow ? T(12582912) : T(6755399441055744);
-  const Vector<T> bounded = x < least ? Vector<T>{} + least : x;
-  const Vector<T> shifted = bounded + round;  // the integer is in the low bits now
+  // Adding `round` leaves the nearest integer, biased as an exponent, in the low bits.
+  constexpr T least = static_cast<T>(1 - bias), round = (narrow ? T(12582912) : T(6755399441055744)) + bias;
+  const Vector<T> lowest = Vector<T>{} + least, bounded = lowest > x ? lowest : x;
+  const Vector<T> shifted = bounded + round;
   const Vector<T> part = bounded - (shifted - round);
   Vector<T> series = Vector<T>{} + exp2_term<T>(degree);
+#pragma GCC unroll 16
   for (int k = degree - 1; k >= 0; --k) series = series * part + exp2_term<T>(k);
-  const Integers power = ((Integers)shifted - std::bit_cast<Bits>(round) + bias) << mantissa;
-  const Integers kept = ~(Integers)(x < least);
-  out = (Vector<T>)((Integers)(series * (Vector<T>)power) & kept);
+  const Integers power = (Integers)shifted << mantissa;
+  out = series * (Vector<T>)power;
+  if (to_zero) out = (Vector<T>)((Integers)out & ~(Integers)(x < least));
 }
 
 namespace detail {
