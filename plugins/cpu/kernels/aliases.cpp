@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// aliases.cpp: two ways to be honoured: the fragment is one elementwise pass, or the node that makes the output may work in
-// place and is the last to look at the input.
+// aliases.cpp: three ways to be honoured: the fragment is one elementwise pass; the node that makes the output may work in
+// place and is the last to look at the input; or the step of several nodes that makes it says so.
 #include "aliases.hpp"
 
 #include "families.hpp"
@@ -74,6 +74,9 @@ uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>
     const bool honoured =
         one_pass ? is_in_place_in_pass(fragment, pair) : is_in_place_in_node(fragment, pair);
     if (honoured) mask |= uint64_t{1} << i;
+  }
+  for (const Group& group : groups) {
+    if (group.family->honoured != nullptr) mask |= group.family->honoured(fragment, group.first, group.end);
   }
   return mask;
 }

@@ -83,7 +83,11 @@ std::vector<Group> groups_of(const FragmentView& fragment) {
   std::vector<Group> groups;
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
     const Family* const family = family_of(fragment.nodes()[i].op);
-    if (family->fuses() && !groups.empty() && groups.back().family == family) {
+    const Family* const before = groups.empty() ? nullptr : groups.back().family;
+    const bool joins =
+        before != nullptr && (family->build_all != nullptr ? before->build_all == family->build_all
+                                                           : family->fuses() && before == family);
+    if (joins) {
       ++groups.back().end;
     } else {
       groups.push_back({i, i + 1, family});

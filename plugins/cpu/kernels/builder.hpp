@@ -48,7 +48,7 @@ class Builder {
 
 struct Family;
 
-// The nodes [first, end) of one family: elementwise neighbours, or a single node of another kind.
+// The nodes [first, end) of one step: elementwise neighbours, neighbours that a family builds together, or a single node.
 struct Group {
   uint32_t first, end;
   const Family* family;
