@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// fused.hpp: a kernel's node and the elementwise nodes that run with it in one step.
+//
+// An elementwise node joins when it computes on the kernel's whole shape in the kernel's class of float: before the kernel
+// it feeds one of its inputs, after it takes what it made; whatever else it reads or makes is loaded or stored beside.
+// Invariant: what joins in groups_of is what FusedNodes turns into chains.
+#pragma once
+
+#include "arrangement.hpp"
+#include "chain.hpp"
+
+namespace tenon::cpu {
+
+// At most this many elementwise nodes join on either side.
+inline constexpr uint32_t most_joining = 3;
+
+// Whether `node`, an elementwise neighbour of `kernel`, can run in its step. [any-thread; cannot fail]
+bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& node) noexcept;
+
+// The one node of a group that is not elementwise.
+uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept;
+
+// The class that a kernel of this node computes in.
+Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept;
+
+class FusedNodes {
+ public:
+  // `kernel` is the one node of [first, end) that is not elementwise.
+  FusedNodes(Builder& builder, Arrangement& arrangement, uint32_t first, uint32_t kernel, uint32_t end)
+      : builder_(builder),
+        fragment_(builder.fragment()),
+        arrangement_(arrangement),
+        first_(first),
+        kernel_(kernel),
+        end_(end) {}
+
+  // The chain that gives the kernel these inputs of its node; before any `write`. [may fail]
+  Result<Chain> read(std::span<const uint32_t> tensors);
+  // The chain that takes the kernel's output of the whole shape; empty when nobody wants it and nothing else is to be
+  // made. [may fail]
+  Result<Chain> write(uint32_t tensor);
+
+ private:
+  struct Values {
+    Chain& chain;
+    std::vector<Chain::Value> of;  // by tensor
+  };
+  // The dtype in which a chain loads or stores a tensor: its own, if that is of the kernel's class.
+  uint32_t stored_dtype(uint32_t tensor) const;
+  // Whether a node at or after `from`, or the fragment's caller, reads the tensor.
+  bool wanted(uint32_t tensor, uint32_t from) const;
+  Result<Chain::Value> value_of(Values& values, uint32_t tensor);
+  Status add(Values& values, const tn_node& node, uint32_t read_from);
+
+  Builder& builder_;
+  const FragmentView& fragment_;
+  Arrangement& arrangement_;
+  uint32_t first_, kernel_, end_;
+};
+
+}  // namespace tenon::cpu
