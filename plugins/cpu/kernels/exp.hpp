@@ -26,11 +26,10 @@ TENON_CPU_LOOP float fast_exp(float x) {
   p = p * r + 1.0f / 6;
   p = p * r + 0.5f;
   p = p * (r * r) + r + 1.0f;
-  const int32_t whole =
-      static_cast<int32_t>(std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(to_whole));
-  const int32_t half = whole >> 1, rest = whole - half;
-  const float first = std::bit_cast<float>((half + 127) << 23),
-              second = std::bit_cast<float>((rest + 127) << 23);
+  // In unsigned numbers, where a NaN's bits overflow nothing.
+  const uint32_t whole = std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(to_whole) + 256;
+  const uint32_t half = whole >> 1, rest = whole - half;
+  const float first = std::bit_cast<float>((half - 1) << 23), second = std::bit_cast<float>((rest - 1) << 23);
   return p * first * second;
 }
 
@@ -54,13 +53,10 @@ TENON_CPU_LOOP double fast_exp(double x) {
   p = p * r + 1.0 / 6;
   p = p * r + 0.5;
   p = p * (r * r) + r + 1.0;
-  const int64_t whole =
-      static_cast<int64_t>(std::bit_cast<uint64_t>(shifted) - std::bit_cast<uint64_t>(to_whole));
-  // The halves of a whole number, without a 64-bit arithmetic shift, which AVX2 lacks.
-  const int64_t half = static_cast<int64_t>(static_cast<uint64_t>(whole + 2048) >> 1) - 1024,
-                rest = whole - half;
-  const double first = std::bit_cast<double>((half + 1023) << 52),
-               second = std::bit_cast<double>((rest + 1023) << 52);
+  const uint64_t whole = std::bit_cast<uint64_t>(shifted) - std::bit_cast<uint64_t>(to_whole) + 2048;
+  const uint64_t half = whole >> 1, rest = whole - half;
+  const double first = std::bit_cast<double>((half - 1) << 52),
+               second = std::bit_cast<double>((rest - 1) << 52);
   return p * first * second;
 }
 

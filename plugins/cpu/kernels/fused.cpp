@@ -63,7 +63,37 @@ bool meets_beside(const tn_node& kernel, const tn_node& node) noexcept {
   return false;
 }
 
+// Whether `node`, an elementwise neighbour of `kernel`, can run in its step.
+bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& node) noexcept {
+  if (role_of(node.op) != Role::elementwise || node.input_count == 0 || node.op == TN_OP_broadcast_to)
+    return false;
+  if (whole_inputs(kernel.op) == 0 || meets_beside(kernel, node)) return false;
+  const TensorView shape = whole(fragment, kernel);
+  for (uint32_t i = 0; i < node.input_count; ++i) {
+    if (!matches(fragment.tensor(node.inputs[i]), shape)) return false;
+  }
+  return matches(fragment.tensor(node.outputs[0]), shape);
+}
+
 }  // namespace
+
+uint32_t draw_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups) {
+  Group group = groups.back();
+  const uint32_t kernel = group.first;
+  const tn_node& node = fragment.nodes()[kernel];
+  groups.pop_back();
+  while (!groups.empty() && groups.back().role == Role::elementwise && kernel - group.first < most_joining &&
+         joins(fragment, node, fragment.nodes()[group.first - 1])) {
+    --group.first;
+    if (--groups.back().end == groups.back().first) groups.pop_back();
+  }
+  while (group.end < fragment.nodes().size() && group.end - kernel <= most_joining &&
+         joins(fragment, node, fragment.nodes()[group.end])) {
+    ++group.end;
+  }
+  groups.push_back(group);
+  return group.end;
+}
 
 uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept {
   uint32_t node = group.first;
@@ -75,15 +105,38 @@ Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept {
   return class_of(whole(fragment, kernel).dtype());
 }
 
-bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& node) noexcept {
-  if (role_of(node.op) != Role::elementwise || node.input_count == 0 || node.op == TN_OP_broadcast_to)
+uint64_t kernel_aliases(const FragmentView& fragment, const Group& group) {
+  const uint32_t kernel = kernel_of(fragment, group);
+  const tn_node& node = fragment.nodes()[kernel];
+  const auto read_by_kernel_alone = [&](uint32_t tensor) {
+    bool read = false;
+    for (uint32_t n = group.first; n < group.end; ++n) {
+      const tn_node& other = fragment.nodes()[n];
+      for (uint32_t i = 0; i < other.input_count; ++i) {
+        if (other.inputs[i] != tensor) continue;
+        if (n != kernel || i >= whole_inputs(node.op)) return false;
+        read = true;
+      }
+    }
+    return read;
+  };
+  const auto made_late = [&](uint32_t tensor) {
+    for (uint32_t n = kernel; n < group.end; ++n) {
+      if (fragment.nodes()[n].outputs[0] == tensor) return true;
+    }
     return false;
-  if (whole_inputs(kernel.op) == 0 || meets_beside(kernel, node)) return false;
-  const TensorView shape = whole(fragment, kernel);
-  for (uint32_t i = 0; i < node.input_count; ++i) {
-    if (!matches(fragment.tensor(node.inputs[i]), shape)) return false;
+  };
+  uint64_t mask = 0;
+  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
+    const tn_alias& pair = fragment.aliases()[i];
+    const uint32_t in = fragment.inputs()[pair.input], out = fragment.outputs()[pair.output];
+    const bool same = fragment.tensor(in).dtype() == fragment.tensor(out).dtype() &&
+                      author::same_dims(fragment.tensor(in), fragment.tensor(out)) &&
+                      View(fragment.tensor(in)).same_places(View(fragment.tensor(out)));
+    if (same && !fragment.tensor(in).is_constant() && read_by_kernel_alone(in) && made_late(out))
+      mask |= uint64_t{1} << i;
   }
-  return matches(fragment.tensor(node.outputs[0]), shape);
+  return mask;
 }
 
 uint32_t FusedNodes::stored_dtype(uint32_t tensor) const {

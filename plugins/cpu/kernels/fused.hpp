@@ -14,14 +14,19 @@ namespace tenon::cpu {
 // At most this many elementwise nodes join on either side.
 inline constexpr uint32_t most_joining = 3;
 
-// Whether `node`, an elementwise neighbour of `kernel`, can run in its step. [any-thread; cannot fail]
-bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& node) noexcept;
+// Takes the elementwise nodes around the last group's node into it: those before it from the group before, those after it
+// from the fragment. Says which node comes next. [any-thread; may throw bad_alloc]
+uint32_t draw_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups);
 
 // The one node of a group that is not elementwise.
 uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept;
 
 // The class that a kernel of this node computes in.
 Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept;
+
+// Bit i: declared alias i is honoured by a fragment that is this one group: the kernel alone reads the input, whole rows or
+// stretches of it before it writes them, and the output is made no earlier.
+uint64_t kernel_aliases(const FragmentView& fragment, const Group& group);
 
 class FusedNodes {
  public:

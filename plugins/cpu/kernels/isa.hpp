@@ -10,6 +10,13 @@
 // What a loop and every function it calls must be: inlined, a callee takes its caller's instruction set.
 #define TENON_CPU_LOOP [[gnu::always_inline]] inline
 
+// Before a loop whose iterations read nothing that another one writes; one may read what it writes itself (in place).
+#if defined(__clang__)
+#define TENON_CPU_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TENON_CPU_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace tenon::cpu {
 
 enum class Isa : uint8_t { baseline, avx2, avx512 };

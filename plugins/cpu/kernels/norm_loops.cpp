@@ -77,7 +77,8 @@ TENON_CPU_LOOP Dots dots(const T* g, const T* x, T mean, uint64_t n) {
 }
 
 template <class T>
-TENON_CPU_LOOP void fold_each(T* __restrict mean, T* __restrict spread, const T* x, T weight, uint64_t n) {
+TENON_CPU_LOOP void fold_each(T* mean, T* spread, const T* x, T weight, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) {
     const T apart = x[i] - mean[i], moved = mean[i] + apart * weight;
     spread[i] += apart * (x[i] - moved);
@@ -86,9 +87,10 @@ TENON_CPU_LOOP void fold_each(T* __restrict mean, T* __restrict spread, const T*
 }
 
 template <class T>
-TENON_CPU_LOOP void join_each(double* __restrict mean, double* __restrict spread, const T* more_mean,
-                              const T* more_spread, double count, double more, uint64_t n) {
+TENON_CPU_LOOP void join_each(double* mean, double* spread, const T* more_mean, const T* more_spread,
+                              double count, double more, uint64_t n) {
   const double share = more / (count + more), between = count * share;
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) {
     const double apart = static_cast<double>(more_mean[i]) - mean[i];
     mean[i] += apart * share;
@@ -97,8 +99,8 @@ TENON_CPU_LOOP void join_each(double* __restrict mean, double* __restrict spread
 }
 
 template <class T>
-TENON_CPU_LOOP void dots_each(T* __restrict sum, T* __restrict product, const T* g, const T* x, const T* mean,
-                              uint64_t n) {
+TENON_CPU_LOOP void dots_each(T* sum, T* product, const T* g, const T* x, const T* mean, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) {
     sum[i] += g[i];
     product[i] += g[i] * (x[i] - mean[i]);
@@ -106,41 +108,48 @@ TENON_CPU_LOOP void dots_each(T* __restrict sum, T* __restrict product, const T*
 }
 
 template <class T>
-TENON_CPU_LOOP void add_each(double* __restrict to, const T* from, uint64_t n) {
+TENON_CPU_LOOP void add_each(double* to, const T* from, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) to[i] += static_cast<double>(from[i]);
 }
 
 template <class T>
-TENON_CPU_LOOP void normalise_run(T* __restrict y, const T* x, T mean, T slope, T level, uint64_t n) {
+TENON_CPU_LOOP void normalise_run(T* y, const T* x, T mean, T slope, T level, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * slope + level;
 }
 
 template <class T>
-TENON_CPU_LOOP void normalise_each(T* __restrict y, const T* x, const T* mean, const T* slope, const T* level,
+TENON_CPU_LOOP void normalise_each(T* y, const T* x, const T* mean, const T* slope, const T* level,
                                    uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * slope[i] + level[i];
 }
 
 template <class T>
-TENON_CPU_LOOP void normalise_row(T* __restrict y, const T* x, T mean, T inverse, const T* scale,
-                                  const T* bias, uint64_t n) {
+TENON_CPU_LOOP void normalise_row(T* y, const T* x, T mean, T inverse, const T* scale, const T* bias,
+                                  uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
 }
 
 template <class T>
-TENON_CPU_LOOP void scale_row(T* __restrict y, const T* x, T inverse, const T* scale, uint64_t n) {
+TENON_CPU_LOOP void scale_row(T* y, const T* x, T inverse, const T* scale, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) y[i] = x[i] * inverse * scale[i];
 }
 
 template <class T>
-TENON_CPU_LOOP void gradient_run(T* __restrict dx, const T* g, const T* x, T mean, T slope, T level, T tilt,
+TENON_CPU_LOOP void gradient_run(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt,
                                  uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) dx[i] = slope * (g[i] - level - (x[i] - mean) * tilt);
 }
 
 template <class T>
-TENON_CPU_LOOP void gradient_each(T* __restrict dx, const T* g, const T* x, const T* mean, const T* slope,
+TENON_CPU_LOOP void gradient_each(T* dx, const T* g, const T* x, const T* mean, const T* slope,
                                   const T* level, const T* tilt, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) dx[i] = slope[i] * (g[i] - level[i] - (x[i] - mean[i]) * tilt[i]);
 }
 
@@ -180,8 +189,9 @@ TENON_CPU_LOOP Dots dots_row(const T* g, const T* x, const T* scale, T mean, T i
 }
 
 template <class T>
-TENON_CPU_LOOP void gradient_row(T* __restrict dx, const T* g, const T* x, const T* scale, T mean, T inverse,
-                                 T level, T tilt, uint64_t n) {
+TENON_CPU_LOOP void gradient_row(T* dx, const T* g, const T* x, const T* scale, T mean, T inverse, T level,
+                                 T tilt, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i)
     dx[i] = inverse * (g[i] * scale[i] - level - (x[i] - mean) * inverse * tilt);
 }

@@ -43,12 +43,13 @@ TENON_CPU_LOOP double sum(const T* x, uint64_t n) {
   return static_cast<double>(total<T>(sums[0]) + rest);
 }
 
-// No __restrict here: `terms` may be x.
+// No here: `terms` may be x.
 template <class T>
 TENON_CPU_LOOP double exponentials(T* terms, const T* x, T shift, uint64_t n) {
   double all = 0;
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
+    TENON_CPU_INDEPENDENT
     for (uint64_t i = 0; i < now; ++i) terms[done + i] = fast_exp(x[done + i] - shift);
     all += sum(terms + done, now);
   }
@@ -61,6 +62,7 @@ TENON_CPU_LOOP double sum_of_exponentials(const T* x, T shift, uint64_t n) {
   double all = 0;
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
+    TENON_CPU_INDEPENDENT
     for (uint64_t i = 0; i < now; ++i) terms[i] = fast_exp(x[done + i] - shift);
     all += sum(terms, now);
   }
@@ -69,11 +71,13 @@ TENON_CPU_LOOP double sum_of_exponentials(const T* x, T shift, uint64_t n) {
 
 template <class T>
 TENON_CPU_LOOP void scale(T* x, T factor, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
 template <class T>
-TENON_CPU_LOOP void shift(T* __restrict y, const T* x, T shift, T level, uint64_t n) {
+TENON_CPU_LOOP void shift(T* y, const T* x, T shift, T level, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - shift) - level;
 }
 
@@ -99,12 +103,14 @@ TENON_CPU_LOOP double dot(const T* a, const T* b, uint64_t n) {
 }
 
 template <class T>
-TENON_CPU_LOOP void gradient(T* __restrict dx, const T* dy, const T* y, T inner, uint64_t n) {
+TENON_CPU_LOOP void gradient(T* dx, const T* dy, const T* y, T inner, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - inner);
 }
 
 template <class T>
-TENON_CPU_LOOP void shares(T* __restrict dx, const T* x, T shift, T factor, uint64_t n) {
+TENON_CPU_LOOP void shares(T* dx, const T* x, T shift, T factor, uint64_t n) {
+  TENON_CPU_INDEPENDENT
   for (uint64_t i = 0; i < n; ++i) dx[i] = factor * fast_exp(x[i] - shift);
 }
 
