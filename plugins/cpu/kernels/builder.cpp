@@ -5,6 +5,7 @@
 #include "builder.hpp"
 
 #include "families.hpp"
+#include "fused.hpp"
 #include "tiles.hpp"
 
 namespace tenon::cpu {
@@ -85,9 +86,10 @@ std::vector<Group> groups_of(const FragmentView& fragment) {
     const Family* const family = family_of(fragment.nodes()[i].op);
     if (family->fuses() && !groups.empty() && groups.back().family == family) {
       ++groups.back().end;
-    } else {
-      groups.push_back({i, i + 1, family});
+      continue;
     }
+    groups.push_back({i, i + 1, family});
+    if (family->build_group != nullptr) i = take_in_neighbours(fragment, groups) - 1;
   }
   return groups;
 }

@@ -2,8 +2,12 @@
 // families.cpp: the rows.
 #include "families.hpp"
 
+#include "fused.hpp"
 #include "gemm.hpp"
+#include "loss.hpp"
 #include "matmul.hpp"
+#include "norm.hpp"
+#include "softmax.hpp"
 
 #include <tenon/author/text.hpp>
 
@@ -64,6 +68,9 @@ constexpr Family rows[] = {
      .build = build_matmul,
      .cost = cost_of_matmul,
      .computes_in = matmul_dtype},
+    {.name = "NORM", .build_group = build_norm, .in_place = whole_in_place},
+    {.name = "SOFTMAX", .build_group = build_softmax, .in_place = whole_in_place},
+    {.name = "LOSS", .build_group = build_loss, .in_place = whole_in_place},
     {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement},
 };
 

@@ -23,6 +23,8 @@ struct Family {
   std::string (*refuse)(const FragmentView& fragment, const tn_node& node) = nullptr;
   // Adds the node's steps. NULL: its nodes join their neighbours in one elementwise pass.
   Status (*build)(Builder& builder, const tn_node& node, unsigned threads) = nullptr;
+  // Instead of `build`, where elementwise neighbours run in the node's own step.
+  Status (*build_group)(Builder& builder, const Group& group, unsigned threads) = nullptr;
   // NULL: every operand is read or written once, and that is all.
   Cost (*cost)(const FragmentView& fragment, const tn_node& node) = nullptr;
   // The type that values of `dtype` are computed in. NULL: f32 for halves, their own for the rest.
@@ -31,7 +33,7 @@ struct Family {
   // it is written, and nothing of that input is read after. NULL: none may.
   bool (*in_place)(const tn_node& node, uint32_t input, uint32_t output) = nullptr;
 
-  bool fuses() const noexcept { return build == nullptr; }
+  bool fuses() const noexcept { return build == nullptr && build_group == nullptr; }
 };
 
 // The row of an op, or nullptr. [any-thread; does not block; cannot fail]

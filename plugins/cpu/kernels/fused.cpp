@@ -4,6 +4,8 @@
 // Invariant: a tensor that leaves a chain is stored once; a later chain of the same step loads it from there.
 #include "fused.hpp"
 
+#include "families.hpp"
+
 #include <tenon/author/text.hpp>
 
 #include <algorithm>
@@ -65,8 +67,7 @@ bool meets_beside(const tn_node& kernel, const tn_node& node) noexcept {
 
 // Whether `node`, an elementwise neighbour of `kernel`, can run in its step.
 bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& node) noexcept {
-  if (role_of(node.op) != Role::elementwise || node.input_count == 0 || node.op == TN_OP_broadcast_to)
-    return false;
+  if (!family_of(node.op)->fuses() || node.input_count == 0 || node.op == TN_OP_broadcast_to) return false;
   if (whole_inputs(kernel.op) == 0 || meets_beside(kernel, node)) return false;
   const TensorView shape = whole(fragment, kernel);
   for (uint32_t i = 0; i < node.input_count; ++i) {
@@ -77,12 +78,12 @@ bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& n
 
 }  // namespace
 
-uint32_t draw_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups) {
+uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups) {
   Group group = groups.back();
   const uint32_t kernel = group.first;
   const tn_node& node = fragment.nodes()[kernel];
   groups.pop_back();
-  while (!groups.empty() && groups.back().role == Role::elementwise && kernel - group.first < most_joining &&
+  while (!groups.empty() && groups.back().family->fuses() && kernel - group.first < most_joining &&
          joins(fragment, node, fragment.nodes()[group.first - 1])) {
     --group.first;
     if (--groups.back().end == groups.back().first) groups.pop_back();
@@ -97,7 +98,7 @@ uint32_t draw_in_neighbours(const FragmentView& fragment, std::vector<Group>& gr
 
 uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept {
   uint32_t node = group.first;
-  while (role_of(fragment.nodes()[node].op) == Role::elementwise) ++node;
+  while (family_of(fragment.nodes()[node].op)->fuses()) ++node;
   return node;
 }
 
@@ -105,38 +106,8 @@ Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept {
   return class_of(whole(fragment, kernel).dtype());
 }
 
-uint64_t kernel_aliases(const FragmentView& fragment, const Group& group) {
-  const uint32_t kernel = kernel_of(fragment, group);
-  const tn_node& node = fragment.nodes()[kernel];
-  const auto read_by_kernel_alone = [&](uint32_t tensor) {
-    bool read = false;
-    for (uint32_t n = group.first; n < group.end; ++n) {
-      const tn_node& other = fragment.nodes()[n];
-      for (uint32_t i = 0; i < other.input_count; ++i) {
-        if (other.inputs[i] != tensor) continue;
-        if (n != kernel || i >= whole_inputs(node.op)) return false;
-        read = true;
-      }
-    }
-    return read;
-  };
-  const auto made_late = [&](uint32_t tensor) {
-    for (uint32_t n = kernel; n < group.end; ++n) {
-      if (fragment.nodes()[n].outputs[0] == tensor) return true;
-    }
-    return false;
-  };
-  uint64_t mask = 0;
-  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
-    const tn_alias& pair = fragment.aliases()[i];
-    const uint32_t in = fragment.inputs()[pair.input], out = fragment.outputs()[pair.output];
-    const bool same = fragment.tensor(in).dtype() == fragment.tensor(out).dtype() &&
-                      author::same_dims(fragment.tensor(in), fragment.tensor(out)) &&
-                      View(fragment.tensor(in)).same_places(View(fragment.tensor(out)));
-    if (same && !fragment.tensor(in).is_constant() && read_by_kernel_alone(in) && made_late(out))
-      mask |= uint64_t{1} << i;
-  }
-  return mask;
+bool whole_in_place(const tn_node& node, uint32_t input, uint32_t output) {
+  return output == 0 && input < whole_inputs(node.op);
 }
 
 uint32_t FusedNodes::stored_dtype(uint32_t tensor) const {

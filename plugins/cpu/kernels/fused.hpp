@@ -16,7 +16,7 @@ inline constexpr uint32_t most_joining = 3;
 
 // Takes the elementwise nodes around the last group's node into it: those before it from the group before, those after it
 // from the fragment. Says which node comes next. [any-thread; may throw bad_alloc]
-uint32_t draw_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups);
+uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups);
 
 // The one node of a group that is not elementwise.
 uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept;
@@ -24,9 +24,8 @@ uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept;
 // The class that a kernel of this node computes in.
 Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept;
 
-// Bit i: declared alias i is honoured by a fragment that is this one group: the kernel alone reads the input, whole rows or
-// stretches of it before it writes them, and the output is made no earlier.
-uint64_t kernel_aliases(const FragmentView& fragment, const Group& group);
+// Family::in_place of kernels of the whole shape: a row, or a stretch, is read before it is written.
+bool whole_in_place(const tn_node& node, uint32_t input, uint32_t output);
 
 class FusedNodes {
  public:

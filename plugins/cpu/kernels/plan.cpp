@@ -106,6 +106,7 @@ const Group* dependent(const FragmentView& fragment, const std::vector<Group>& g
 
 Status build(Builder& builder, const Group& group, unsigned threads) {
   if (group.family->fuses()) return build_elementwise(builder, group);
+  if (group.family->build_group != nullptr) return group.family->build_group(builder, group, threads);
   return group.family->build(builder, builder.fragment().nodes()[group.first], threads);
 }
 
