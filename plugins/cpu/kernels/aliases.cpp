@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// aliases.cpp: two ways to be honoured: the fragment is one elementwise pass, or the node that makes the output may work in
-// place and is the last to look at the input. Nodes after a kernel in its step work in place where the kernel may.
+// aliases.cpp: three ways to be honoured: the fragment is one elementwise pass; the node that makes the output may work in
+// place and is the last to look at the input; or the step of several nodes that makes it says so. Nodes that a kernel took
+// in after itself work in place where the kernel may.
 #include "aliases.hpp"
 
 #include "families.hpp"
@@ -53,8 +54,8 @@ std::span<const tn_node>::iterator writer_of(const FragmentView& fragment, const
   const auto nodes = fragment.nodes();
   const auto at = static_cast<uint32_t>(maker - nodes.begin());
   for (const Group& group : groups) {
-    if (group.family->build_group == nullptr || at < group.first || at >= group.end) continue;
-    const uint32_t kernel = kernel_of(fragment, group);
+    if (!group.family->takes_in || at < group.first || at >= group.end) continue;
+    const uint32_t kernel = kernel_of(fragment, group.first);
     return kernel <= at ? nodes.begin() + kernel : maker;
   }
   return maker;
@@ -91,6 +92,9 @@ uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>
     const bool honoured =
         one_pass ? is_in_place_in_pass(fragment, pair) : is_in_place_in_node(fragment, groups, pair);
     if (honoured) mask |= uint64_t{1} << i;
+  }
+  for (const Group& group : groups) {
+    if (group.family->honoured != nullptr) mask |= group.family->honoured(fragment, group.first, group.end);
   }
   return mask;
 }

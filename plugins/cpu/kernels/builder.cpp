@@ -84,12 +84,16 @@ std::vector<Group> groups_of(const FragmentView& fragment) {
   std::vector<Group> groups;
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
     const Family* const family = family_of(fragment.nodes()[i].op);
-    if (family->fuses() && !groups.empty() && groups.back().family == family) {
+    const Family* const before = groups.empty() ? nullptr : groups.back().family;
+    const bool joins = before != nullptr && (family->build_all != nullptr
+                                                 ? before->build_all == family->build_all && !family->takes_in
+                                                 : family->fuses() && before == family);
+    if (joins) {
       ++groups.back().end;
       continue;
     }
     groups.push_back({i, i + 1, family});
-    if (family->build_group != nullptr) i = take_in_neighbours(fragment, groups) - 1;
+    if (family->takes_in) i = take_in_neighbours(fragment, groups) - 1;
   }
   return groups;
 }

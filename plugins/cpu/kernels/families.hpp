@@ -21,10 +21,12 @@ struct Family {
   std::string_view name;  // as in ops.def
   // Why the node is not computed here although ops.def allows it, in words; "" when it is. NULL: it always is.
   std::string (*refuse)(const FragmentView& fragment, const tn_node& node) = nullptr;
-  // Adds the node's steps. NULL: its nodes join their neighbours in one elementwise pass.
+  // Adds the node's steps. NULL beside a NULL `build_all`: its nodes join their neighbours in one elementwise pass.
   Status (*build)(Builder& builder, const tn_node& node, unsigned threads) = nullptr;
-  // Instead of `build`, where elementwise neighbours run in the node's own step.
-  Status (*build_group)(Builder& builder, const Group& group, unsigned threads) = nullptr;
+  // Adds one step for the nodes [first, end): neighbours of all families that name the same function.
+  Status (*build_all)(Builder& builder, uint32_t first, uint32_t end, unsigned threads) = nullptr;
+  // Of `build_all`: the nodes are one of the family, and the elementwise neighbours that its step takes in.
+  bool takes_in = false;
   // NULL: every operand is read or written once, and that is all.
   Cost (*cost)(const FragmentView& fragment, const tn_node& node) = nullptr;
   // The type that values of `dtype` are computed in. NULL: f32 for halves, their own for the rest.
@@ -32,8 +34,10 @@ struct Family {
   // Whether an output may stand in the place of an input of the same dims, dtype and strides: each element is read before
   // it is written, and nothing of that input is read after. NULL: none may.
   bool (*in_place)(const tn_node& node, uint32_t input, uint32_t output) = nullptr;
+  // The declared aliases whose outputs the step of `build_all` may write in place, as tn_support.alias_mask.
+  uint64_t (*honoured)(const FragmentView& fragment, uint32_t first, uint32_t end) = nullptr;
 
-  bool fuses() const noexcept { return build == nullptr && build_group == nullptr; }
+  bool fuses() const noexcept { return build == nullptr && build_all == nullptr; }
 };
 
 // The row of an op, or nullptr. [any-thread; does not block; cannot fail]

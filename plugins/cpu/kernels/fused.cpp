@@ -96,10 +96,9 @@ uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& gr
   return group.end;
 }
 
-uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept {
-  uint32_t node = group.first;
-  while (family_of(fragment.nodes()[node].op)->fuses()) ++node;
-  return node;
+uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept {
+  while (family_of(fragment.nodes()[first].op)->fuses()) ++first;
+  return first;
 }
 
 Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept {

@@ -18,8 +18,14 @@ inline constexpr uint32_t most_joining = 3;
 // from the fragment. Says which node comes next. [any-thread; may throw bad_alloc]
 uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups);
 
-// The one node of a group that is not elementwise.
-uint32_t kernel_of(const FragmentView& fragment, const Group& group) noexcept;
+// The one node from `first` on, the first of a group, that is not elementwise.
+uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept;
+
+// The kernel's node of a group, and the group's nodes around it.
+struct KernelGroup {
+  const tn_node& node;
+  uint32_t first, kernel, end;
+};
 
 // The class that a kernel of this node computes in.
 Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept;
@@ -29,14 +35,12 @@ bool whole_in_place(const tn_node& node, uint32_t input, uint32_t output);
 
 class FusedNodes {
  public:
-  // `kernel` is the one node of [first, end) that is not elementwise.
-  FusedNodes(Builder& builder, Arrangement& arrangement, uint32_t first, uint32_t kernel, uint32_t end)
-      : builder_(builder),
-        fragment_(builder.fragment()),
+  FusedNodes(Builder& builder, Arrangement& arrangement, const KernelGroup& group)
+      : fragment_(builder.fragment()),
         arrangement_(arrangement),
-        first_(first),
-        kernel_(kernel),
-        end_(end) {}
+        first_(group.first),
+        kernel_(group.kernel),
+        end_(group.end) {}
 
   // The chain that gives the kernel these inputs of its node; before any `write`. [may fail]
   Result<Chain> read(std::span<const uint32_t> tensors);
@@ -56,7 +60,6 @@ class FusedNodes {
   Result<Chain::Value> value_of(Values& values, uint32_t tensor);
   Status add(Values& values, const tn_node& node, uint32_t read_from);
 
-  Builder& builder_;
   const FragmentView& fragment_;
   Arrangement& arrangement_;
   uint32_t first_, kernel_, end_;

@@ -78,15 +78,15 @@ class CrossEntropy final : public RowStep {
 };
 
 template <class T>
-Status build(Builder& builder, const Group& group, uint32_t kernel, unsigned threads) {
-  const tn_node& node = builder.fragment().nodes()[kernel];
+Status build(Builder& builder, const KernelGroup& group, unsigned threads) {
+  const tn_node& node = group.node;
   const uint32_t dtype = sizeof(T) == 8 ? TN_DTYPE_f64 : TN_DTYPE_f32;
   const TensorView x = builder.fragment().tensor(node.inputs[0]);
   const bool backward = node.op == TN_OP_cross_entropy_grad;
   const Rows shape =
       Rows::by_threads(static_cast<uint64_t>(x.dims()[0]), static_cast<uint64_t>(x.dims()[1]), threads);
   Arrangement arrangement(builder, order_with_last(x.rank(), x.rank() - 1));
-  FusedNodes fused(builder, arrangement, group.first, kernel, group.end);
+  FusedNodes fused(builder, arrangement, group);
   Chain in = TN_TRY(fused.read({node.inputs, 1}));
   Chain out = backward ? TN_TRY(fused.write(node.outputs[0])) : Chain(class_of(dtype));
   Places places;
@@ -104,11 +104,11 @@ Status build(Builder& builder, const Group& group, uint32_t kernel, unsigned thr
 
 }  // namespace
 
-Status build_loss(Builder& builder, const Group& group, unsigned threads) {
-  const uint32_t kernel = kernel_of(builder.fragment(), group);
-  const bool wide = kernel_class(builder.fragment(), builder.fragment().nodes()[kernel]) == Reg::f64;
-  return wide ? build<double>(builder, group, kernel, threads)
-              : build<float>(builder, group, kernel, threads);
+Status build_loss(Builder& builder, uint32_t first, uint32_t end, unsigned threads) {
+  const uint32_t kernel = kernel_of(builder.fragment(), first);
+  const KernelGroup group{builder.fragment().nodes()[kernel], first, kernel, end};
+  const bool wide = kernel_class(builder.fragment(), group.node) == Reg::f64;
+  return wide ? build<double>(builder, group, threads) : build<float>(builder, group, threads);
 }
 
 }  // namespace tenon::cpu

@@ -8,8 +8,8 @@
 
 namespace tenon::cpu {
 
-// Adds the steps of a group whose one node that is not elementwise is of the LOSS family.
+// Adds the steps of the nodes [first, end), of which the one that is not elementwise is of the LOSS family.
 // [any-thread; may block; may fail]
-Status build_loss(Builder& builder, const Group& group, unsigned threads);
+Status build_loss(Builder& builder, uint32_t first, uint32_t end, unsigned threads);
 
 }  // namespace tenon::cpu

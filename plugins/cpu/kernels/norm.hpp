@@ -9,14 +9,9 @@
 
 namespace tenon::cpu {
 
-// The kernel's node of a group, and the group's nodes around it.
-struct KernelGroup {
-  const tn_node& node;
-  uint32_t first, kernel, end;
-};
-
-// Adds the steps of a group whose one node that is not elementwise is a normalisation. [any-thread; may block; may fail]
-Status build_norm(Builder& builder, const Group& group, unsigned threads);
+// Adds the steps of the nodes [first, end), of which the one that is not elementwise is a normalisation.
+// [any-thread; may block; may fail]
+Status build_norm(Builder& builder, uint32_t first, uint32_t end, unsigned threads);
 
 // A row norm's rows, and the elements of one: of the last `axes` dims.
 uint64_t row_count(TensorView x, const tn_node& node);

@@ -155,7 +155,7 @@ Status build(Builder& builder, const KernelGroup& group) {
   const bool stats = node.op == TN_OP_batch_norm_grad_stats;
   const Channels shape(x, Chain(class_of(dtype)).tile());
   Arrangement arrangement(builder, shape.order(x.rank()));
-  FusedNodes fused(builder, arrangement, group.first, group.kernel, group.end);
+  FusedNodes fused(builder, arrangement, group);
   Chain in = TN_TRY(fused.read({node.inputs, 2}));
   Chain out = stats ? Chain(class_of(dtype)) : TN_TRY(fused.write(node.outputs[0]));
   Places places;

@@ -88,7 +88,7 @@ Status build(Builder& builder, const KernelGroup& group, unsigned threads) {
   const uint64_t length = row_length(x, node);
   const Rows shape = Rows::by_threads(row_count(x, node), length, threads);
   Arrangement arrangement(builder, order_with_last(x.rank(), x.rank() - 1));
-  FusedNodes fused(builder, arrangement, group.first, group.kernel, group.end);
+  FusedNodes fused(builder, arrangement, group);
   Chain in = TN_TRY(fused.read({node.inputs, 1}));
   Chain out = TN_TRY(fused.write(node.outputs[0]));
   Places places;

@@ -67,7 +67,8 @@ double predicted_ns(const FragmentView& fragment, const std::vector<Group>& grou
       cost.flops += one.flops;
     }
     // A pass reads and writes what crosses its border; half of what its nodes name is a fair guess of it.
-    ns += cost.bytes / bytes_per_ns / (group.end - group.first > 1 ? 2 : 1) + cost.flops / flops_per_ns;
+    ns += cost.bytes / bytes_per_ns / (group.family->fuses() && group.end - group.first > 1 ? 2 : 1) +
+          cost.flops / flops_per_ns;
   }
   return ns;
 }
@@ -106,7 +107,8 @@ const Group* dependent(const FragmentView& fragment, const std::vector<Group>& g
 
 Status build(Builder& builder, const Group& group, unsigned threads) {
   if (group.family->fuses()) return build_elementwise(builder, group);
-  if (group.family->build_group != nullptr) return group.family->build_group(builder, group, threads);
+  if (group.family->build_all != nullptr)
+    return group.family->build_all(builder, group.first, group.end, threads);
   return group.family->build(builder, builder.fragment().nodes()[group.first], threads);
 }
 

@@ -48,15 +48,15 @@ class Softmax final : public RowStep {
 };
 
 template <class T>
-Status build(Builder& builder, const Group& group, uint32_t kernel, unsigned threads) {
-  const tn_node& node = builder.fragment().nodes()[kernel];
+Status build(Builder& builder, const KernelGroup& group, unsigned threads) {
+  const tn_node& node = group.node;
   const TensorView x = builder.fragment().tensor(node.inputs[0]);
   const int64_t given = author::attribute_i64(node, "axis").value_or(-1);
   const auto axis = static_cast<uint32_t>(given < 0 ? given + x.rank() : given);
   const auto length = static_cast<uint64_t>(x.dims()[axis]);
   const Rows shape = Rows::by_threads(length == 0 ? 0 : x.elements() / length, length, threads);
   Arrangement arrangement(builder, order_with_last(x.rank(), axis));
-  FusedNodes fused(builder, arrangement, group.first, kernel, group.end);
+  FusedNodes fused(builder, arrangement, group);
   Chain in = TN_TRY(fused.read({node.inputs, node.op == TN_OP_softmax_grad ? size_t{2} : size_t{1}}));
   Chain out = TN_TRY(fused.write(node.outputs[0]));
   builder.add(std::make_unique<Softmax<T>>(builder, shape, node.op, std::move(in), std::move(out)));
@@ -65,11 +65,11 @@ Status build(Builder& builder, const Group& group, uint32_t kernel, unsigned thr
 
 }  // namespace
 
-Status build_softmax(Builder& builder, const Group& group, unsigned threads) {
-  const uint32_t kernel = kernel_of(builder.fragment(), group);
-  const bool wide = kernel_class(builder.fragment(), builder.fragment().nodes()[kernel]) == Reg::f64;
-  return wide ? build<double>(builder, group, kernel, threads)
-              : build<float>(builder, group, kernel, threads);
+Status build_softmax(Builder& builder, uint32_t first, uint32_t end, unsigned threads) {
+  const uint32_t kernel = kernel_of(builder.fragment(), first);
+  const KernelGroup group{builder.fragment().nodes()[kernel], first, kernel, end};
+  const bool wide = kernel_class(builder.fragment(), group.node) == Reg::f64;
+  return wide ? build<double>(builder, group, threads) : build<float>(builder, group, threads);
 }
 
 }  // namespace tenon::cpu
