@@ -4,6 +4,10 @@
 // Invariant: a value has one address for each stretch; an op's result shares none with its operands.
 #include "chain.hpp"
 
+#include "past_cache.hpp"
+
+#include <tenon/author/names.hpp>
+
 #include <algorithm>
 
 namespace tenon::cpu {
@@ -15,9 +19,9 @@ Value Chain::load(const Place& place, uint32_t dtype) {
   values_.push_back({.in_memory = is_native(dtype), .place = place});
   if (!is_native(dtype)) {
     actions_.push_back({.kind = Action::Kind::load,
-                        .load = load_op(dtype),
+                        .widen = widen_row(dtype),
                         .place = place,
-                        .view = View::dense(dtype, UINT32_MAX),
+                        .element_bytes = author::dtype_bits(dtype) / 8,
                         .out = value});
   }
   return value;
@@ -37,11 +41,13 @@ Value Chain::compute(TileFn fn, const Immediate& imm, Value a, Value b, Value c)
   return value;
 }
 
-void Chain::store(Value value, const Place& place, uint32_t dtype) {
+void Chain::store(Value value, const Place& place, uint32_t dtype, uint64_t elements) {
+  const uint64_t bytes = author::dtype_bytes(dtype, elements);
   actions_.push_back({.kind = Action::Kind::store,
-                      .store = store_op(dtype),
+                      .narrow = narrow_row(dtype),
                       .place = place,
-                      .view = View::dense(dtype, UINT32_MAX),
+                      .element_bytes = author::dtype_bits(dtype) / 8,
+                      .past_cache = bytes >= past_cache_bytes,
                       .operands = {value, none, none}});
 }
 
@@ -53,7 +59,7 @@ bool Chain::is_result(Value value) const noexcept {
 // often than it may be written.
 void Chain::adopt_outputs() {
   std::erase_if(actions_, [&](const Action& action) {
-    if (action.kind != Action::Kind::store || !is_native(action.view.dtype())) return false;
+    if (action.kind != Action::Kind::store || action.narrow != nullptr || action.past_cache) return false;
     const Value value = action.operands[0];
     if (values_[value].in_memory || is_result(value)) return false;
     values_[value].in_memory = true;
@@ -86,19 +92,33 @@ void Chain::act(const Stretch& stretch, uint32_t n, bool stores) const noexcept 
   for (const Action& action : actions_) {
     switch (action.kind) {
       case Action::Kind::load:
-        action.load(action.view, stretch.run.at(action.place), stretch.at, n, address(stretch, action.out));
+        action.widen(stretch.run.at(action.place) + stretch.at * action.element_bytes,
+                     static_cast<float*>(address(stretch, action.out)), n);
         break;
       case Action::Kind::compute:
         action.fn(address(stretch, action.out), address(stretch, action.operands[0]),
                   address(stretch, action.operands[1]), address(stretch, action.operands[2]), n, action.imm);
         break;
       case Action::Kind::store:
-        if (!stores) break;
-        action.store(action.view, stretch.run.at(action.place), stretch.at, n,
-                     address(stretch, action.operands[0]));
+        if (stores) put(stretch, action, n);
         break;
     }
   }
+}
+
+void Chain::put(const Stretch& stretch, const Action& action, uint32_t n) const noexcept {
+  alignas(64) std::byte narrowed[slot_bytes / 2];
+  std::byte* const to = stretch.run.at(action.place) + stretch.at * action.element_bytes;
+  const auto* from = static_cast<const std::byte*>(address(stretch, action.operands[0]));
+  if (action.narrow != nullptr) {
+    std::byte* const half = action.past_cache ? narrowed : to;
+    action.narrow(reinterpret_cast<const float*>(from), half, n);
+    from = half;
+  }
+  if (action.past_cache)
+    write_past_cache(to, from, n * action.element_bytes);
+  else if (from != to)
+    std::memcpy(to, from, n * action.element_bytes);
 }
 
 Chain::Tiles Chain::read(const Run& run, uint64_t at, uint32_t n, Scratch& scratch, bool stores,

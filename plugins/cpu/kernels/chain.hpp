@@ -8,9 +8,9 @@
 // same bits in a chain and on its own.
 #pragma once
 
+#include "half_rows.hpp"
 #include "step.hpp"
 #include "tile_ops.hpp"
-#include "view.hpp"
 
 namespace tenon::cpu {
 
@@ -36,7 +36,7 @@ class Chain {
   Value load(const Place& place, uint32_t dtype);
   Value hole();
   Value compute(TileFn fn, const Immediate& imm, Value a, Value b = none, Value c = none);
-  void store(Value value, const Place& place, uint32_t dtype);
+  void store(Value value, const Place& place, uint32_t dtype, uint64_t elements);
   // The next thing that the kernel reads.
   void result(Value value) { results_.push_back(value); }
   // After the last of these. False when too many values are alive: the chain must not be run.
@@ -69,11 +69,12 @@ class Chain {
     enum class Kind : uint32_t { load, compute, store };
     Kind kind;
     TileFn fn = nullptr;
-    LoadFn load = nullptr;
-    StoreFn store = nullptr;
+    WidenRow widen = nullptr;    // of a load of halves
+    NarrowRow narrow = nullptr;  // of a store of halves
     Immediate imm{};
     Place place{};
-    View view{};
+    uint32_t element_bytes = 0;
+    bool past_cache = false;
     Value out = none, operands[3] = {none, none, none};
   };
 
@@ -87,6 +88,7 @@ class Chain {
   };
   void* address(const Stretch& stretch, Value value) const noexcept;
   void act(const Stretch& stretch, uint32_t n, bool stores) const noexcept;
+  void put(const Stretch& stretch, const Action& action, uint32_t n) const noexcept;
   bool is_result(Value value) const noexcept;
   void adopt_outputs();
 

@@ -6,7 +6,7 @@
 // Invariant: off by no more than 2 ULP; e^-∞ = 0, e^∞ = ∞, NaN stays NaN; e^0 = 1.
 #pragma once
 
-#include "isa.hpp"
+#include "wide.hpp"
 
 #include <bit>
 

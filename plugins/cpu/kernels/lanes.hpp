@@ -5,7 +5,7 @@
 // Invariant: the order of additions depends on the count alone, so every instruction set gives the same bits.
 #pragma once
 
-#include "isa.hpp"
+#include "wide.hpp"
 
 #include <cstring>
 

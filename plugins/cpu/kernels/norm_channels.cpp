@@ -4,6 +4,8 @@
 // Invariant: a piece's sums are written by one thread and joined by one thread, in the order of pieces.
 #include "norm_channels.hpp"
 
+#include "past_cache.hpp"
+
 namespace tenon::cpu {
 namespace {
 
@@ -171,6 +173,7 @@ void ChannelStep::apply(const Run& run) const {
     run.team.run(shape_.images * shape_.blocks(), std::max<uint64_t>(1, parallel_grain / job),
                  [&](uint64_t at, uint64_t end) {
                    for (; at < end; ++at) apply_block(run, at / shape_.blocks(), at % shape_.blocks());
+                   finish_past_cache();
                  });
     return;
   }
@@ -184,6 +187,7 @@ void ChannelStep::apply(const Run& run) const {
                      apply_pixels(run, at + done, n, done);
                    }
                  }
+                 finish_past_cache();
                });
 }
 

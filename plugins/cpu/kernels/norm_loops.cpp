@@ -78,7 +78,7 @@ TENON_CPU_LOOP Dots dots(const T* g, const T* x, T mean, uint64_t n) {
 
 template <class T>
 TENON_CPU_LOOP void fold_each(T* mean, T* spread, const T* x, T weight, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) {
     const T apart = x[i] - mean[i], moved = mean[i] + apart * weight;
     spread[i] += apart * (x[i] - moved);
@@ -90,7 +90,7 @@ template <class T>
 TENON_CPU_LOOP void join_each(double* mean, double* spread, const T* more_mean, const T* more_spread,
                               double count, double more, uint64_t n) {
   const double share = more / (count + more), between = count * share;
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) {
     const double apart = static_cast<double>(more_mean[i]) - mean[i];
     mean[i] += apart * share;
@@ -100,7 +100,7 @@ TENON_CPU_LOOP void join_each(double* mean, double* spread, const T* more_mean, 
 
 template <class T>
 TENON_CPU_LOOP void dots_each(T* sum, T* product, const T* g, const T* x, const T* mean, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) {
     sum[i] += g[i];
     product[i] += g[i] * (x[i] - mean[i]);
@@ -109,47 +109,47 @@ TENON_CPU_LOOP void dots_each(T* sum, T* product, const T* g, const T* x, const 
 
 template <class T>
 TENON_CPU_LOOP void add_each(double* to, const T* from, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) to[i] += static_cast<double>(from[i]);
 }
 
 template <class T>
 TENON_CPU_LOOP void normalise_run(T* y, const T* x, T mean, T slope, T level, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * slope + level;
 }
 
 template <class T>
 TENON_CPU_LOOP void normalise_each(T* y, const T* x, const T* mean, const T* slope, const T* level,
                                    uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * slope[i] + level[i];
 }
 
 template <class T>
 TENON_CPU_LOOP void normalise_row(T* y, const T* x, T mean, T inverse, const T* scale, const T* bias,
                                   uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
 }
 
 template <class T>
 TENON_CPU_LOOP void scale_row(T* y, const T* x, T inverse, const T* scale, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) y[i] = x[i] * inverse * scale[i];
 }
 
 template <class T>
 TENON_CPU_LOOP void gradient_run(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt,
                                  uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) dx[i] = slope * (g[i] - level - (x[i] - mean) * tilt);
 }
 
 template <class T>
 TENON_CPU_LOOP void gradient_each(T* dx, const T* g, const T* x, const T* mean, const T* slope,
                                   const T* level, const T* tilt, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) dx[i] = slope[i] * (g[i] - level[i] - (x[i] - mean[i]) * tilt[i]);
 }
 
@@ -191,7 +191,7 @@ TENON_CPU_LOOP Dots dots_row(const T* g, const T* x, const T* scale, T mean, T i
 template <class T>
 TENON_CPU_LOOP void gradient_row(T* dx, const T* g, const T* x, const T* scale, T mean, T inverse, T level,
                                  T tilt, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i)
     dx[i] = inverse * (g[i] * scale[i] - level - (x[i] - mean) * inverse * tilt);
 }
@@ -201,11 +201,11 @@ TENON_CPU_LOOP void gradient_row(T* dx, const T* g, const T* x, const T* scale, 
 template <class T>
 const NormLoops<T>& norm_loops() noexcept {
   static const NormLoops<T> loops = {
-      best_version<moments<T>>(),       best_version<squares<T>>(),       best_version<dots<T>>(),
-      best_version<fold_each<T>>(),     best_version<join_each<T>>(),     best_version<dots_each<T>>(),
-      best_version<add_each<T>>(),      best_version<normalise_run<T>>(), best_version<normalise_each<T>>(),
-      best_version<normalise_row<T>>(), best_version<scale_row<T>>(),     best_version<gradient_run<T>>(),
-      best_version<gradient_each<T>>(), best_version<dots_row<T>>(),      best_version<gradient_row<T>>(),
+      widest<moments<T>>(),       widest<squares<T>>(),       widest<dots<T>>(),
+      widest<fold_each<T>>(),     widest<join_each<T>>(),     widest<dots_each<T>>(),
+      widest<add_each<T>>(),      widest<normalise_run<T>>(), widest<normalise_each<T>>(),
+      widest<normalise_row<T>>(), widest<scale_row<T>>(),     widest<gradient_run<T>>(),
+      widest<gradient_each<T>>(), widest<dots_row<T>>(),      widest<gradient_row<T>>(),
   };
   return loops;
 }

@@ -4,6 +4,8 @@
 // Invariant: a lane's room is a whole number of cache lines.
 #include "rows.hpp"
 
+#include "past_cache.hpp"
+
 namespace tenon::cpu {
 namespace {
 
@@ -32,6 +34,7 @@ RowStep::RowStep(Builder& builder, const Rows& shape, uint32_t buffers, uint32_t
 void RowStep::run_lanes(const Run& run) const {
   run.team.run(shape_.lanes, 1, [&](uint64_t lane, uint64_t end) {
     for (; lane < end; ++lane) run_lane(run, lane, shape_.first(lane), shape_.first(lane + 1));
+    finish_past_cache();
   });
 }
 

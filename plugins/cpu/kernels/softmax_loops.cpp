@@ -49,7 +49,7 @@ TENON_CPU_LOOP double exponentials(T* terms, const T* x, T shift, uint64_t n) {
   double all = 0;
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
-    TENON_CPU_INDEPENDENT
+#pragma omp simd
     for (uint64_t i = 0; i < now; ++i) terms[done + i] = fast_exp(x[done + i] - shift);
     all += sum(terms + done, now);
   }
@@ -62,7 +62,7 @@ TENON_CPU_LOOP double sum_of_exponentials(const T* x, T shift, uint64_t n) {
   double all = 0;
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
-    TENON_CPU_INDEPENDENT
+#pragma omp simd
     for (uint64_t i = 0; i < now; ++i) terms[i] = fast_exp(x[done + i] - shift);
     all += sum(terms, now);
   }
@@ -71,13 +71,13 @@ TENON_CPU_LOOP double sum_of_exponentials(const T* x, T shift, uint64_t n) {
 
 template <class T>
 TENON_CPU_LOOP void scale(T* x, T factor, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
 template <class T>
 TENON_CPU_LOOP void shift(T* y, const T* x, T shift, T level, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - shift) - level;
 }
 
@@ -104,13 +104,13 @@ TENON_CPU_LOOP double dot(const T* a, const T* b, uint64_t n) {
 
 template <class T>
 TENON_CPU_LOOP void gradient(T* dx, const T* dy, const T* y, T inner, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) dx[i] = y[i] * (dy[i] - inner);
 }
 
 template <class T>
 TENON_CPU_LOOP void shares(T* dx, const T* x, T shift, T factor, uint64_t n) {
-  TENON_CPU_INDEPENDENT
+#pragma omp simd
   for (uint64_t i = 0; i < n; ++i) dx[i] = factor * fast_exp(x[i] - shift);
 }
 
@@ -119,9 +119,9 @@ TENON_CPU_LOOP void shares(T* dx, const T* x, T shift, T factor, uint64_t n) {
 template <class T>
 const SoftmaxLoops<T>& softmax_loops() noexcept {
   static const SoftmaxLoops<T> loops = {
-      best_version<greatest<T>>(), best_version<exponentials<T>>(), best_version<sum_of_exponentials<T>>(),
-      best_version<scale<T>>(),    best_version<shift<T>>(),        best_version<dot<T>>(),
-      best_version<gradient<T>>(), best_version<shares<T>>(),
+      widest<greatest<T>>(), widest<exponentials<T>>(), widest<sum_of_exponentials<T>>(),
+      widest<scale<T>>(),    widest<shift<T>>(),        widest<dot<T>>(),
+      widest<gradient<T>>(), widest<shares<T>>(),
   };
   return loops;
 }
