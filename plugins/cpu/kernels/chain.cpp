@@ -41,10 +41,10 @@ Value Chain::compute(TileFn fn, const Immediate& imm, Value a, Value b, Value c)
   return value;
 }
 
-void Chain::store(Value value, const Place& place, uint32_t dtype, uint64_t elements) {
+void Chain::store(Value value, const Place& place, uint32_t dtype, uint64_t elements, bool exact) {
   const uint64_t bytes = author::dtype_bytes(dtype, elements);
   actions_.push_back({.kind = Action::Kind::store,
-                      .narrow = narrow_row(dtype),
+                      .narrow = exact ? pack_row(dtype) : narrow_row(dtype),
                       .place = place,
                       .element_bytes = author::dtype_bits(dtype) / 8,
                       .past_cache = bytes >= past_cache_bytes,

@@ -36,7 +36,8 @@ class Chain {
   Value load(const Place& place, uint32_t dtype);
   Value hole();
   Value compute(TileFn fn, const Immediate& imm, Value a, Value b = none, Value c = none);
-  void store(Value value, const Place& place, uint32_t dtype, uint64_t elements);
+  // `exact`: the dtype holds the value as it is.
+  void store(Value value, const Place& place, uint32_t dtype, uint64_t elements, bool exact);
   // The next thing that the kernel reads.
   void result(Value value) { results_.push_back(value); }
   // After the last of these. False when too many values are alive: the chain must not be run.

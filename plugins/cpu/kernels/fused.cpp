@@ -152,7 +152,8 @@ Status FusedNodes::add(Values& values, const tn_node& node, uint32_t read_from) 
   }
   values.of[tensor] = value;
   if (wanted(tensor, read_from))
-    values.chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements());
+    values.chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements(),
+                       true);
   return {};
 }
 
@@ -179,7 +180,8 @@ Result<Chain> FusedNodes::write(uint32_t tensor) {
       value = chain.compute(narrow, {}, value);
     values.of[tensor] = value;
     if (wanted(tensor, end_))
-      chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements());
+      chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements(),
+                  end_ > kernel_ + 1);
   }
   for (uint32_t n = kernel_ + 1; n < end_; ++n) TN_TRY(add(values, fragment_.nodes()[n], end_));
   if (!chain.finish()) return Status(TN_INTERNAL, "more values after a kernel than a chain holds");

@@ -2,7 +2,7 @@
 // lanes.hpp: sums and maxima over a run of numbers, in a fixed number of lanes.
 //
 // Lanes are the compiler's own vectors: 64 bytes, whatever registers the processor has.
-// Invariant: the order of additions depends on the count alone, so every instruction set gives the same bits.
+// Invariant: the order of additions depends on the count alone.
 #pragma once
 
 #include "wide.hpp"
