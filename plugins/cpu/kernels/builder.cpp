@@ -5,6 +5,7 @@
 #include "builder.hpp"
 
 #include "families.hpp"
+#include "fused.hpp"
 #include "tiles.hpp"
 
 namespace tenon::cpu {
@@ -84,14 +85,15 @@ std::vector<Group> groups_of(const FragmentView& fragment) {
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
     const Family* const family = family_of(fragment.nodes()[i].op);
     const Family* const before = groups.empty() ? nullptr : groups.back().family;
-    const bool joins =
-        before != nullptr && (family->build_all != nullptr ? before->build_all == family->build_all
-                                                           : family->fuses() && before == family);
+    const bool joins = before != nullptr && (family->build_all != nullptr
+                                                 ? before->build_all == family->build_all && !family->takes_in
+                                                 : family->fuses() && before == family);
     if (joins) {
       ++groups.back().end;
-    } else {
-      groups.push_back({i, i + 1, family});
+      continue;
     }
+    groups.push_back({i, i + 1, family});
+    if (family->takes_in) i = take_in_neighbours(fragment, groups) - 1;
   }
   return groups;
 }

@@ -3,9 +3,13 @@
 #include "families.hpp"
 
 #include "attention.hpp"
+#include "fused.hpp"
 #include "gemm.hpp"
+#include "loss.hpp"
 #include "matmul.hpp"
+#include "norm.hpp"
 #include "optimizer.hpp"
+#include "softmax.hpp"
 
 #include <tenon/author/text.hpp>
 
@@ -94,6 +98,9 @@ constexpr Family rows[] = {
     {.name = "INDEXING", .build = build_indexing, .cost = cost_of_indexing},
     {.name = "RANDOM", .build = build_random, .cost = cost_of_random, .in_place = draws_in_place},
     {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement, .cost = cost_of_movement},
+    {.name = "NORM", .build_all = build_norm, .takes_in = true, .in_place = whole_in_place},
+    {.name = "SOFTMAX", .build_all = build_softmax, .takes_in = true, .in_place = whole_in_place},
+    {.name = "LOSS", .build_all = build_loss, .takes_in = true, .in_place = whole_in_place},
     {.name = "ATTENTION",
      .build = build_attention,
      .cost = cost_of_attention,

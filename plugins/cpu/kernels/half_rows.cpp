@@ -37,6 +37,14 @@ struct Narrow {
   }
 };
 
+struct PackBf16 {
+  static void run(const float* from, void* to, uint64_t n) {
+    auto* out = static_cast<uint16_t*>(to);
+#pragma omp simd
+    for (uint64_t i = 0; i < n; ++i) out[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(from[i]) >> 16);
+  }
+};
+
 }  // namespace
 
 WidenRow widen_row(uint32_t dtype) noexcept {
@@ -47,6 +55,11 @@ WidenRow widen_row(uint32_t dtype) noexcept {
 NarrowRow narrow_row(uint32_t dtype) noexcept {
   static const NarrowRow f16 = widest<Narrow<F16>>(), bf16 = widest<Narrow<BF16>>();
   return dtype == TN_DTYPE_f16 ? f16 : dtype == TN_DTYPE_bf16 ? bf16 : nullptr;
+}
+
+NarrowRow pack_row(uint32_t dtype) noexcept {
+  static const NarrowRow bf16 = widest<PackBf16>();
+  return dtype == TN_DTYPE_bf16 ? bf16 : narrow_row(dtype);
 }
 
 }  // namespace tenon::cpu

@@ -14,5 +14,7 @@ using NarrowRow = void (*)(const float* from, void* to, uint64_t n);
 // Of f16 or bf16; nullptr for any other type. [any-thread; does not block; cannot fail]
 WidenRow widen_row(uint32_t dtype) noexcept;
 NarrowRow narrow_row(uint32_t dtype) noexcept;
+// narrow_row of values that the half type holds.
+NarrowRow pack_row(uint32_t dtype) noexcept;
 
 }  // namespace tenon::cpu

@@ -9,6 +9,9 @@
 
 #include <cstdint>
 
+// For functions that a loop calls: inlined, they are compiled for the loop's instruction set.
+#define TENON_CPU_LOOP [[gnu::always_inline]] inline
+
 namespace tenon::cpu {
 
 #if defined(__x86_64__)
@@ -53,6 +56,18 @@ constexpr Compilations<Loop, Signature> compilations_of(Signature*) noexcept {
 template <class Loop>
 auto widest() noexcept {
   return decltype(compilations_of<Loop>(&Loop::run))::widest();
+}
+
+// The same of a loop that is a function template's instance. [any-thread; does not block; cannot fail]
+template <auto function>
+struct LoopOf;
+template <class Result, class... Arguments, Result (*function)(Arguments...)>
+struct LoopOf<function> {
+  static Result run(Arguments... arguments) { return function(arguments...); }
+};
+template <auto function>
+auto widest() noexcept {
+  return widest<LoopOf<function>>();
 }
 
 }  // namespace tenon::cpu
