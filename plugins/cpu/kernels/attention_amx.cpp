@@ -122,7 +122,7 @@ class TilesStep final : public Step {
       tile_scores(packed(run, packed_keys_, matrix, block.key), room.queries, whole, width_, room.scores);
       const float scale = finish_scores(block, whole, room.scores);
       tile_soften(room.scores, whole, scale, softmax, room.shares);
-      if (block.key > 0) shrink(room, softmax);
+      if (block.key > 0) attention_loops<float>().shrink(room.sums, width_, softmax);
       tile_sums(packed(run, packed_values_, matrix, block.key), room.shares, whole, width_, block.key > 0,
                 room.sums);
     }
@@ -143,12 +143,6 @@ class TilesStep final : public Step {
     std::fill_n(scores + block.count * tile_queries, (whole - block.count) * tile_queries,
                 -std::numeric_limits<float>::infinity());
     return scale;
-  }
-
-  void shrink(const Room& room, const Softmax<float>& softmax) const noexcept {
-    for (uint32_t d = 0; d < width_; ++d) {
-      for (uint32_t q = 0; q < tile_queries; ++q) room.sums[d * tile_queries + q] *= softmax.shrink[q];
-    }
   }
 
   void finish(const Run& run, const Room& room, const Softmax<float>& softmax, int64_t matrix, int64_t query,

@@ -37,21 +37,29 @@ typedef uint16_t Halves __attribute__((vector_size(32)));
       from = line;
     }
   }
-  load(out, reinterpret_cast<const float*>(from));
+  std::memcpy(&out, from, sizeof out);  // numbers of two bytes lie anywhere
+}
+
+[[gnu::always_inline]] inline void load_some(Halves& out, const BF16* from, uint32_t n) {
+  if (n == tile_rows) {
+    std::memcpy(&out, from, sizeof out);
+    return;
+  }
+  alignas(32) BF16 line[tile_rows] = {};
+  std::memcpy(line, from, n * sizeof(BF16));
+  std::memcpy(&out, line, sizeof out);
 }
 
 // Words of the numbers at one place of two rows: the first row's in the low half.
 [[gnu::always_inline]] inline void load_pair(Vector<float>& out, const TileSource& s, uint32_t row,
                                              uint32_t first) {
-  alignas(32) BF16 line[2][tile_rows] = {};
   const uint32_t n = s.width > first ? std::min(tile_rows, s.width - first) : 0;
+  Halves half[2] = {};
   for (uint32_t i = 0; i < 2; ++i) {
-    if (row + i < s.rows) std::memcpy(line[i], s.from + (row + i) * s.row + first, n * sizeof(BF16));
+    if (row + i < s.rows) load_some(half[i], s.from + (row + i) * s.row + first, n);
   }
-  Halves low, high;
-  std::memcpy(&low, line[0], sizeof low);
-  std::memcpy(&high, line[1], sizeof high);
-  out = (Vector<float>)(__builtin_convertvector(low, Words) | __builtin_convertvector(high, Words) << 16);
+  out = (Vector<float>)(__builtin_convertvector(half[0], Words) | __builtin_convertvector(half[1], Words)
+                                                                      << 16);
 }
 
 // The bits of a bf16 next to x, in the upper half of each word. x is at least 0.
