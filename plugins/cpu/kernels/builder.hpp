@@ -63,5 +63,7 @@ Status build_elementwise(Builder& builder, const Group& group);
 Status build_reduction(Builder& builder, const tn_node& node, unsigned threads);
 Status build_matmul(Builder& builder, const tn_node& node, unsigned threads);
 Status build_movement(Builder& builder, const tn_node& node, unsigned threads);
+Status build_indexing(Builder& builder, const tn_node& node, unsigned threads);
+Status build_random(Builder& builder, const tn_node& node, unsigned threads);
 
 }  // namespace tenon::cpu

@@ -21,15 +21,11 @@ std::string refuse_matmul(const FragmentView& fragment, const tn_node& node) {
 }
 
 std::string refuse_movement(const FragmentView&, const tn_node& node) {
-  switch (node.op) {
-    case TN_OP_reshape:
-    case TN_OP_transpose:
-      return "";
-    case TN_OP_convert_layout:
-      return "this plugin has no private layouts";
-    default:
-      return "this movement is not computed by the CPU plugin";
-  }
+  return node.op == TN_OP_convert_layout ? "this plugin has no private layouts" : "";
+}
+
+double bytes_of(TensorView tensor) {
+  return static_cast<double>(author::dtype_bytes(tensor.dtype(), tensor.elements()));
 }
 
 // Halves are widened in registers.
@@ -40,9 +36,7 @@ Cost traffic(const FragmentView& fragment, const tn_node& node) {
   Cost out;
   const auto add = [&](const uint32_t* list, uint32_t count) {
     for (uint32_t i = 0; i < count; ++i) {
-      if (list[i] == TN_ABSENT) continue;
-      const TensorView tensor = fragment.tensor(list[i]);
-      out.bytes += static_cast<double>(author::dtype_bytes(tensor.dtype(), tensor.elements()));
+      if (list[i] != TN_ABSENT) out.bytes += bytes_of(fragment.tensor(list[i]));
     }
   };
   add(node.inputs, node.input_count);
@@ -65,6 +59,29 @@ Cost cost_of_attention(const FragmentView& fragment, const tn_node& node) {
   return out;
 }
 
+// Of what is cut out, and of a table, only what is wanted is read.
+Cost cost_of_movement(const FragmentView& fragment, const tn_node& node) {
+  return node.op == TN_OP_slice ? Cost{.bytes = 2 * bytes_of(fragment.tensor(node.outputs[0]))}
+                                : traffic(fragment, node);
+}
+Cost cost_of_indexing(const FragmentView& fragment, const tn_node& node) {
+  if (node.op != TN_OP_embedding) return traffic(fragment, node);
+  return {.bytes =
+              bytes_of(fragment.tensor(node.inputs[0])) + 2 * bytes_of(fragment.tensor(node.outputs[0]))};
+}
+
+// Ten rounds of Philox for each element.
+Cost cost_of_random(const FragmentView& fragment, const tn_node& node) {
+  Cost out = traffic(fragment, node);
+  if (node.op != TN_OP_advance)
+    out.flops = 80 * static_cast<double>(fragment.tensor(node.outputs[0]).elements());
+  return out;
+}
+// What dropout thins and what advance moves on, not the seed and the offset of a draw.
+bool draws_in_place(const tn_node& node, uint32_t input, uint32_t) {
+  return input == 0 && (node.op == TN_OP_dropout || node.op == TN_OP_advance);
+}
+
 constexpr std::string_view elementwise = "elementwise";
 
 constexpr Family rows[] = {
@@ -75,7 +92,9 @@ constexpr Family rows[] = {
      .build = build_matmul,
      .cost = cost_of_matmul,
      .computes_in = matmul_dtype},
-    {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement},
+    {.name = "INDEXING", .build = build_indexing, .cost = cost_of_indexing},
+    {.name = "RANDOM", .build = build_random, .cost = cost_of_random, .in_place = draws_in_place},
+    {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement, .cost = cost_of_movement},
     {.name = "ATTENTION",
      .build = build_attention,
      .cost = cost_of_attention,
