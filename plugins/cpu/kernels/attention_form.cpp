@@ -52,6 +52,13 @@ void hide_later_keys(const AttentionForm& form, const ScoreBlock<T>& block, T* s
 }  // namespace
 
 template <class T>
+void mask_scores(const AttentionForm& form, const ScoreBlock<T>& block, T* scores) noexcept {
+  if (block.mask != nullptr) add_mask(form, block, scores);
+  if (form.causal && block.key + block.count > form.visible(block.query))
+    hide_later_keys(form, block, scores);
+}
+
+template <class T>
 void compute_scores(const AttentionForm& form, const ScoreBlock<T>& block, T* scores) noexcept {
   attention_loops<T>().multiply({.a = block.keys,
                                  .a_row = block.key_row,
@@ -64,11 +71,10 @@ void compute_scores(const AttentionForm& form, const ScoreBlock<T>& block, T* sc
                                  .columns = queries_of<T>,
                                  .depth = static_cast<uint32_t>(form.width),
                                  .accumulate = false});
-  if (block.mask != nullptr) add_mask(form, block, scores);
-  if (form.causal && block.key + block.count > form.visible(block.query))
-    hide_later_keys(form, block, scores);
+  mask_scores(form, block, scores);
 }
 
+template void mask_scores<float>(const AttentionForm&, const ScoreBlock<float>&, float*) noexcept;
 template void compute_scores<float>(const AttentionForm&, const ScoreBlock<float>&, float*) noexcept;
 template void compute_scores<double>(const AttentionForm&, const ScoreBlock<double>&, double*) noexcept;
 

@@ -60,6 +60,10 @@ struct ScoreBlock {
 template <class T>
 void compute_scores(const AttentionForm& form, const ScoreBlock<T>& block, T* scores) noexcept;
 
+// The same for scores that are there already, in powers of two: what masks them. [worker thread; does not block; cannot fail]
+template <class T>
+void mask_scores(const AttentionForm& form, const ScoreBlock<T>& block, T* scores) noexcept;
+
 // How many workers a step over `tasks` is worth that makes `products` multiplications.
 inline uint64_t attention_slots(uint64_t tasks, double products, unsigned threads) noexcept {
   constexpr double worth_a_thread = 256 << 10;

@@ -82,7 +82,7 @@ class AttentionStep final : public Step {
       block.keys = form_.template rows<const T>(run, o_.k, matrix) + block.key * o_.k.row;
       compute_scores(form_, block, room.scores);
       loops.soften(room.scores, block.count, softmax);
-      if (block.key > 0) shrink(room, softmax);
+      if (block.key > 0) loops.shrink(room.sums, width, softmax);
       // vᵀ · shares
       loops.multiply({.a = form_.template rows<const T>(run, o_.v, matrix) + block.key * o_.v.row,
                       .a_row = 1,
@@ -98,13 +98,6 @@ class AttentionStep final : public Step {
     }
     if (visible == 0) std::memset(room.sums, 0, width * queries * sizeof(T));
     finish(run, room, softmax, matrix, query, count);
-  }
-
-  void shrink(const Room& room, const Softmax<T>& softmax) const noexcept {
-    for (int64_t d = 0; d < form_.width; ++d) {
-      T* const row = room.sums + d * queries;
-      for (uint32_t q = 0; q < queries; ++q) row[q] *= softmax.shrink[q];
-    }
   }
 
   void finish(const Run& run, const Room& room, Softmax<T>& softmax, int64_t matrix, int64_t query,

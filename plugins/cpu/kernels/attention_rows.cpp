@@ -157,6 +157,20 @@ struct Soften {
 };
 
 template <class T>
+struct Shrink {
+  static void run(T* sums, uint32_t rows, const Softmax<T>& softmax) {
+    Vector<T> by[2], x;
+    for (uint32_t v = 0; v < 2; ++v) load(by[v], softmax.shrink + v * lanes<T>);
+    for (uint32_t row = 0; row < rows; ++row) {
+      for (uint32_t v = 0; v < 2; ++v, sums += lanes<T>) {
+        load(x, sums);
+        store(sums, x * by[v]);
+      }
+    }
+  }
+};
+
+template <class T>
 struct Slopes {
   static void run(const Slope<T>& s) {
     for (uint32_t v = 0; v < queries_of<T>; v += lanes<T>) {
@@ -184,6 +198,7 @@ AttentionLoops<T> chosen() noexcept {
   AttentionLoops<T> out{.multiply = Multiply<T, 4, 1>::run,
                         .turn = widest<Turn<T>>(),
                         .soften = widest<Soften<T>>(),
+                        .shrink = widest<Shrink<T>>(),
                         .slope = widest<Slopes<T>>()};
 #if defined(__x86_64__)
   if (runs_avx512())

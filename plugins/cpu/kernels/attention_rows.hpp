@@ -66,6 +66,8 @@ struct AttentionLoops {
   void (*turn)(const Turning<T>& turning);
   // Scores of `keys` more keys become shares not yet divided by their sum.
   void (*soften)(T* scores, uint32_t keys, Softmax<T>& softmax);
+  // sums[r][q] ·= softmax.shrink[q] of `rows` rows.
+  void (*shrink)(T* sums, uint32_t rows, const Softmax<T>& softmax);
   void (*slope)(const Slope<T>& slope);
 };
 
