@@ -29,6 +29,7 @@ class Amp {
   Result<Rewritten> run() && {
     out_.walk([&](uint32_t old) { leaf(old); },
               [&](uint32_t node) { write(g_.nodes()[node], types_.nodes()[node]); });
+    out_.note_if_silent("nodes in " + half_name(), "none computes in f32");
     note_lists();
     note_scaling();
     return std::move(out_).finish([&](const Graph::Output& output) {

@@ -3,6 +3,7 @@
 //
 // Invariant: only a convolution asks for a layout; pools, normalisations and elementwise nodes go along where an image they
 // read lies so already, and everybody else, the graph's outputs too, reads dense values. An image is converted once each way.
+#include "base/text.hpp"
 #include "graph/columns.hpp"
 #include "graph/words.hpp"
 #include "passes/rewriter.hpp"
@@ -85,7 +86,7 @@ class Layout {
         return true;  // dropout alone reads images
       case Family::NORM:
         return node.op != Op::layer_norm && node.op != Op::layer_norm_grad && node.op != Op::rms_norm &&
-               node.op != Op::rms_norm_grad;
+               node.op != Op::rms_norm_grad && (strided_ || is_image(node.outputs[0]));
       case Family::POOL:
         return strided_;
       case Family::MOVEMENT:
@@ -185,8 +186,8 @@ class Layout {
 }  // namespace
 
 Result<Rewritten> layout(Rewritten work, const LayoutOptions& options) {
-  if (options.prefer.empty())
-    return Status(TN_INVALID, "layout: prefer is empty: name nhwc, nchw or a layout of the plugin");
+  if (const std::string why = graph::why_no_name(options.prefer); !why.empty())
+    return Status(TN_INVALID, "layout: prefer " + base::quoted(options.prefer, 64) + " is no layout: " + why);
   Rewriter out = TN_TRY(Rewriter::begin(std::move(work), "layout"));
   if (options.prefer != "nchw") return Layout(out, options).run();
   out.note("", "layout nchw", "graphs are in it", false);

@@ -306,6 +306,17 @@ TEST_CASE("amp: gradients are unscaled in f32") {
     CHECK(reads(done(passes::amp(g, {.level = level})).graph, "unscaled", 1) == "dw.f32");
 }
 
+TEST_CASE("amp: gradients go back through the casts, and are of their parameters' types") {
+  for (const AmpLevel level : {AmpLevel::O1, AmpLevel::O2}) {
+    const Graph g = network();
+    passes::Rewritten work = done(passes::amp(g, {.level = level}));
+    const auto w = work.values[index_of(g, "w")], loss = work.values[index_of(g, "mean")];
+    const auto gradients = work.graph.gradients(loss, {w});
+    REQUIRE_MESSAGE(gradients.ok(), gradients.message());
+    CHECK(work.graph.spec((*gradients)[0]).dtype == (level == AmpLevel::O1 ? f32 : bf16));
+  }
+}
+
 TEST_CASE("amp: names that are taken get a number") {
   Graph g;
   const auto x = g.input("x", {f32, {4, 4}});
