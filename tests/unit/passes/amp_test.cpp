@@ -127,6 +127,24 @@ TEST_CASE("amp: a constant is made in the type in which it is read") {
   CHECK(reads(work.graph, "y", 1) == "half");
 }
 
+TEST_CASE("amp: a constant loses nothing for others by being read in the half type") {
+  Graph g;
+  const auto x = g.input("x", {f32, {4, 4}});
+  const auto tenth = g.named("tenth").constant(TensorSpec{f32, {}}, 0.1);
+  g.output("y", g.named("y").mul(g.matmul(x, x), tenth));
+  g.output("tenth", tenth);
+  const passes::Rewritten work = o1(g);
+  CHECK(dtype(work.graph, "tenth") == bf16);
+  CHECK(output(work.graph, "tenth") == "tenth.f32");
+  CHECK(work.graph.nodes()[maker(work.graph, "tenth.f32")].op == Op::constant);
+
+  g.output("wide", g.named("wide").cast(tenth, f64));
+  const passes::Rewritten wider = o1(g);
+  CHECK(dtype(wider.graph, "tenth") == f32);
+  CHECK(reads(wider.graph, "wide", 0) == "tenth");
+  CHECK(reads(wider.graph, "y", 1) == "tenth.bf16");
+}
+
 TEST_CASE("amp: a constant that the half type cannot hold keeps its node in f32") {
   Graph g;
   const auto x = g.input("x", {f32, {4, 4}});
