@@ -22,6 +22,7 @@ struct Command {
 
 Command add_conform(CLI::App& tool);
 Command add_doctor(CLI::App& tool);
+Command add_explain(CLI::App& tool);
 Command add_info(CLI::App& tool);
 Command add_new_plugin(CLI::App& tool);
 Command add_replay(CLI::App& tool);

@@ -5,11 +5,14 @@
 #include <tenon/buffer.hpp>
 #include <tenon/device.hpp>
 #include <tenon/fragment.hpp>
+#include <tenon/fusion.hpp>
 #include <tenon/graph.hpp>
 #include <tenon/kernel.hpp>
 #include <tenon/passes.hpp>
+#include <tenon/plan.hpp>
 #include <tenon/result.hpp>
 #include <tenon/runtime.hpp>
+#include <tenon/strategy.hpp>
 #include <tenon/stream.hpp>
 #include <tenon/types.hpp>
 #include <tenon/version.hpp>

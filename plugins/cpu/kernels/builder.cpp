@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// builder.cpp: places of tensors, and steps that only move elements.
+// builder.cpp: places of tensors, and the cut of a fragment into groups.
 //
 // Invariant: workspace pieces are 64-byte aligned and never shared between two tensors of one run.
 #include "builder.hpp"
 
+#include "families.hpp"
+#include "fused.hpp"
 #include "tiles.hpp"
 
 namespace tenon::cpu {
@@ -33,7 +35,8 @@ tn_fragment with_tensors(const tn_fragment& fragment, const std::vector<tn_tenso
 }  // namespace
 
 Builder::Builder(const tn_fragment& fragment)
-    : tensors_(own_tensors(fragment)),
+    : given_(fragment),
+      tensors_(own_tensors(fragment)),
       raw_(with_tensors(fragment, tensors_)),
       fragment_(raw_),
       places_(fragment.tensor_count) {
@@ -45,7 +48,10 @@ Builder::Builder(const tn_fragment& fragment)
     if (tensor.constant_bytes > 0) std::memcpy(copy.get(), tensor.constant, tensor.constant_bytes);
     places_[i] = Place::of_constant(copy.get());
   }
-  for (uint32_t i = 0; i < fragment.input_count; ++i) places_[fragment.inputs[i]] = Place::at_binding(i);
+  for (uint32_t i = 0; i < fragment.input_count; ++i) {
+    Place& place = places_[fragment.inputs[i]];
+    if (place.kind != Place::Kind::constant) place = Place::at_binding(i);
+  }
 }
 
 Place Builder::scratch(uint64_t bytes) {
@@ -55,6 +61,7 @@ Place Builder::scratch(uint64_t bytes) {
 }
 
 Place Builder::output_place(uint32_t tensor) {
+  if (tensor == TN_ABSENT) return {};
   const auto outputs = fragment_.outputs();
   for (uint32_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i] == tensor) return places_[tensor] = Place::at_binding(raw_.input_count + i);
@@ -67,8 +74,8 @@ Status Builder::copy_the_rest() {
     const Place own = Place::at_binding(raw_.input_count + i);
     const uint32_t tensor = raw_.outputs[i];
     if (places_[tensor] == own) continue;
-    const View view(fragment_.tensor(tensor));
-    add(TN_TRY(copy_step(places_[tensor], view, own, view)));
+    const View from(fragment_.tensor(tensor)), to(TensorView(given_.tensors[tensor]));
+    add(TN_TRY(copy_step(places_[tensor], from, own, to)));
   }
   return {};
 }
@@ -76,29 +83,19 @@ Status Builder::copy_the_rest() {
 std::vector<Group> groups_of(const FragmentView& fragment) {
   std::vector<Group> groups;
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
-    const Role role = role_of(fragment.nodes()[i].op);
-    if (role == Role::elementwise && !groups.empty() && groups.back().role == role) {
+    const Family* const family = family_of(fragment.nodes()[i].op);
+    const Family* const before = groups.empty() ? nullptr : groups.back().family;
+    const bool joins = before != nullptr && (family->build_all != nullptr
+                                                 ? before->build_all == family->build_all && !family->takes_in
+                                                 : family->fuses() && before == family);
+    if (joins) {
       ++groups.back().end;
-    } else {
-      groups.push_back({i, i + 1, role});
+      continue;
     }
+    groups.push_back({i, i + 1, family});
+    if (family->takes_in) i = take_in_neighbours(fragment, groups) - 1;
   }
   return groups;
-}
-
-Status build_movement(Builder& builder, const tn_node& node) {
-  const FragmentView& fragment = builder.fragment();
-  const TensorView from = fragment.tensor(node.inputs[0]), to = fragment.tensor(node.outputs[0]);
-  View order(from);
-  if (node.op == TN_OP_transpose) {
-    std::array<uint32_t, TN_MAX_RANK> dims{};
-    const auto given = *author::attribute_i64s(node, "order");
-    for (size_t i = 0; i < given.size(); ++i) dims[i] = static_cast<uint32_t>(given[i]);
-    order = View::permuted(from, {dims.data(), given.size()});
-  }
-  const Place source = builder.place(node.inputs[0]);
-  builder.add(TN_TRY(copy_step(source, order, builder.output_place(node.outputs[0]), View(to))));
-  return {};
 }
 
 }  // namespace tenon::cpu

@@ -15,14 +15,15 @@ namespace tenon::cpu {
 
 class Builder {
  public:
+  // The fragment outlives the builder.
   explicit Builder(const tn_fragment& fragment);
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
   const FragmentView& fragment() const noexcept { return fragment_; }
-  // Where the tensor is, as its step or a binding left it.
-  const Place& place(uint32_t tensor) const noexcept { return places_[tensor]; }
-  // Where a step is to write the tensor.
+  // Where the tensor is, as its step or a binding left it; nowhere (Place::Kind::none) for TN_ABSENT.
+  Place place(uint32_t tensor) const noexcept { return tensor != TN_ABSENT ? places_[tensor] : Place{}; }
+  // Where a step is to write the tensor; nowhere for TN_ABSENT.
   Place output_place(uint32_t tensor);
   // Room for this run alone.
   Place scratch(uint64_t bytes);
@@ -35,6 +36,7 @@ class Builder {
   std::vector<std::unique_ptr<std::byte[]>> take_constants() { return std::move(constants_); }
 
  private:
+  const tn_fragment& given_;
   std::vector<tn_tensor> tensors_;  // the fragment's; what lives only inside the program is dense
   tn_fragment raw_;
   FragmentView fragment_;
@@ -44,21 +46,25 @@ class Builder {
   uint64_t workspace_ = 0;
 };
 
-// The nodes [first, end) of one step: elementwise neighbours, or a single node of another kind.
+struct Family;
+
+// The nodes [first, end) of one step: elementwise neighbours, neighbours that a family builds together, or a single node,
+// with the elementwise neighbours that its family takes in.
 struct Group {
   uint32_t first, end;
-  Role role;
+  const Family* family;
 };
 std::vector<Group> groups_of(const FragmentView& fragment);
 
+// The tensors of an elementwise group that someone outside it reads.
+std::vector<uint32_t> results_of(const FragmentView& fragment, const Group& group);
+
 // Each adds the steps of its nodes. [any-thread; may block; may fail]
 Status build_elementwise(Builder& builder, const Group& group);
-Status build_reduction(Builder& builder, const tn_node& node);
+Status build_reduction(Builder& builder, const tn_node& node, unsigned threads);
 Status build_matmul(Builder& builder, const tn_node& node, unsigned threads);
-Status build_movement(Builder& builder, const tn_node& node);
-
-// Bit i: declared alias i is honoured: its output may be bound to its input, because each element is read where it is
-// written, before it is. Only a fragment that is one elementwise pass honours any.
-uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups);
+Status build_movement(Builder& builder, const tn_node& node, unsigned threads);
+Status build_indexing(Builder& builder, const tn_node& node, unsigned threads);
+Status build_random(Builder& builder, const tn_node& node, unsigned threads);
 
 }  // namespace tenon::cpu

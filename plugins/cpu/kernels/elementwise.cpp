@@ -18,22 +18,6 @@ std::span<const int64_t> dims_of(const FragmentView& fragment, uint32_t tensor) 
   return fragment.tensor(tensor).dims();
 }
 
-// The tensors of a group that someone outside it reads.
-std::vector<uint32_t> results_of(const FragmentView& fragment, const Group& group) {
-  std::vector<bool> wanted(fragment.tensors().size());
-  for (const uint32_t i : fragment.outputs()) wanted[i] = true;
-  for (uint32_t n = group.end; n < fragment.nodes().size(); ++n) {
-    const tn_node& node = fragment.nodes()[n];
-    for (uint32_t i = 0; i < node.input_count; ++i) wanted[node.inputs[i]] = true;
-  }
-  std::vector<uint32_t> results;
-  for (uint32_t n = group.first; n < group.end; ++n) {
-    const uint32_t tensor = fragment.nodes()[n].outputs[0];
-    if (wanted[tensor]) results.push_back(tensor);
-  }
-  return results;
-}
-
 // One pass: all results of one shape.
 class Pass {
  public:
@@ -122,11 +106,24 @@ class Pass {
   std::vector<bool> needed_;
 };
 
-bool same_dims(std::span<const int64_t> a, std::span<const int64_t> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end());
-}
-
 }  // namespace
+
+std::vector<uint32_t> results_of(const FragmentView& fragment, const Group& group) {
+  std::vector<bool> wanted(fragment.tensors().size());
+  for (const uint32_t i : fragment.outputs()) wanted[i] = true;
+  for (uint32_t n = group.end; n < fragment.nodes().size(); ++n) {
+    const tn_node& node = fragment.nodes()[n];
+    for (uint32_t i = 0; i < node.input_count; ++i) {
+      if (node.inputs[i] != TN_ABSENT) wanted[node.inputs[i]] = true;
+    }
+  }
+  std::vector<uint32_t> results;
+  for (uint32_t n = group.first; n < group.end; ++n) {
+    const uint32_t tensor = fragment.nodes()[n].outputs[0];
+    if (wanted[tensor]) results.push_back(tensor);
+  }
+  return results;
+}
 
 Status build_elementwise(Builder& builder, const Group& group) {
   const FragmentView& fragment = builder.fragment();
@@ -134,32 +131,13 @@ Status build_elementwise(Builder& builder, const Group& group) {
   while (!left.empty()) {
     const auto dims = dims_of(fragment, left[0]);
     const auto other = std::stable_partition(left.begin(), left.end(), [&](uint32_t tensor) {
-      return same_dims(dims_of(fragment, tensor), dims);
+      return author::same_dims(dims_of(fragment, tensor), dims);
     });
     std::vector<uint32_t> now(left.begin(), other);
     left.erase(left.begin(), other);
     TN_TRY(Pass(builder, group, std::move(now), !fragment.aliases().empty()).build());
   }
   return {};
-}
-
-uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups) {
-  if (fragment.aliases().empty() || groups.size() != 1 || groups[0].role != Role::elementwise) return 0;
-  // One pass writes every output: none has another shape, is listed twice, or is an input handed through.
-  const std::vector<uint32_t> results = results_of(fragment, groups[0]);
-  const auto dims = fragment.output(0).dims();
-  if (results.size() != fragment.outputs().size()) return 0;
-  for (const uint32_t tensor : results) {
-    if (!same_dims(dims_of(fragment, tensor), dims)) return 0;
-  }
-  uint64_t mask = 0;
-  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
-    const tn_alias& pair = fragment.aliases()[i];
-    const TensorView in = fragment.input(pair.input), out = fragment.output(pair.output);
-    if (in.rank() > dims.size()) continue;
-    if (View(in, dims).same_places(View(out))) mask |= uint64_t{1} << i;
-  }
-  return mask;
 }
 
 }  // namespace tenon::cpu

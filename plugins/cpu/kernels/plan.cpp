@@ -4,9 +4,8 @@
 // Invariant: a verdict other than NATIVE says in words which op, which dtype, and what is done instead.
 #include "plan.hpp"
 
-#include "builder.hpp"
-#include "gemm.hpp"
-#include "matmul.hpp"
+#include "aliases.hpp"
+#include "families.hpp"
 
 #include <tenon/author/support.hpp>
 
@@ -58,32 +57,18 @@ class Sequence final : public Program {
   std::string engine_;
 };
 
-double bytes_of(const FragmentView& fragment, const tn_node& node) {
-  double bytes = 0;
-  const auto add = [&](uint32_t tensor) {
-    const TensorView view = fragment.tensor(tensor);
-    bytes += static_cast<double>(author::dtype_bytes(view.dtype(), view.elements()));
-  };
-  for (uint32_t i = 0; i < node.input_count; ++i) add(node.inputs[i]);
-  add(node.outputs[0]);
-  return bytes;
-}
-
-double matmul_flops(const FragmentView& fragment, const tn_node& node) {
-  const TensorView a = fragment.tensor(node.inputs[0]), c = fragment.tensor(node.outputs[0]);
-  const bool turned = author::attribute_i64(node, "transpose_a").value_or(0) != 0;
-  return 2 * static_cast<double>(c.elements()) * static_cast<double>(a.dims()[a.rank() - (turned ? 2 : 1)]);
-}
-
 double predicted_ns(const FragmentView& fragment, const std::vector<Group>& groups) {
   double ns = launch_ns;
   for (const Group& group : groups) {
+    Cost cost;
+    for (uint32_t n = group.first; n < group.end; ++n) {
+      const Cost one = cost_of(fragment, fragment.nodes()[n]);
+      cost.bytes += one.bytes;
+      cost.flops += one.flops;
+    }
     // A pass reads and writes what crosses its border; half of what its nodes name is a fair guess of it.
-    double bytes = 0;
-    for (uint32_t n = group.first; n < group.end; ++n) bytes += bytes_of(fragment, fragment.nodes()[n]);
-    ns += bytes / bytes_per_ns / (group.end - group.first > 1 ? 2 : 1);
-    if (group.role == Role::matmul)
-      ns += matmul_flops(fragment, fragment.nodes()[group.first]) / flops_per_ns;
+    ns += cost.bytes / bytes_per_ns / (group.family->fuses() && group.end - group.first > 1 ? 2 : 1) +
+          cost.flops / flops_per_ns;
   }
   return ns;
 }
@@ -91,49 +76,40 @@ double predicted_ns(const FragmentView& fragment, const std::vector<Group>& grou
 // The first node that is not computed in its own type, in words; "" when all are.
 std::string conversion(const FragmentView& fragment) {
   for (uint32_t n = 0; n < fragment.nodes().size(); ++n) {
-    const tn_node& node = fragment.nodes()[n];
-    const Role role = role_of(node.op);
-    if (node.input_count == 0 || role == Role::reshape || role == Role::transpose) continue;
-    const uint32_t last = node.inputs[node.input_count - 1], dtype = fragment.tensor(last).dtype();
-    if (dtype != TN_DTYPE_f16 && dtype != TN_DTYPE_bf16) continue;
-    if (role == Role::matmul && matmul_dtype(dtype) == dtype) continue;
-    if (node.op == TN_OP_cast || node.op == TN_OP_identity || node.op == TN_OP_broadcast_to) continue;
-    return text(node_name(fragment, n), " of ", author::dtype_name(dtype),
+    const uint32_t half = converted_half(fragment, fragment.nodes()[n]);
+    if (half == TN_DTYPE_NONE) continue;
+    return text(node_name(fragment, n), " of ", author::dtype_name(half),
                 " is computed in f32 and rounded once");
   }
   return "";
 }
 
-// "" when every product has an engine.
-std::string missing_engine(const FragmentView& fragment) {
-  for (uint32_t n = 0; n < fragment.nodes().size(); ++n) {
-    const tn_node& node = fragment.nodes()[n];
-    if (role_of(node.op) != Role::matmul || has_onednn()) continue;
-    const uint32_t dtype = fragment.tensor(node.inputs[0]).dtype();
-    if (dtype == TN_DTYPE_f64) continue;
-    return text(node_name(fragment, n), " of ", author::dtype_name(dtype),
-                ": this build of the CPU plugin has no oneDNN (TENON_CPU_ONEDNN=OFF); f64 runs without it");
+// The first group that reads what another one made, or nullptr: groups that share nothing, such as the updates of many
+// parameters, lose nothing by running one after another.
+const Group* dependent(const FragmentView& fragment, const std::vector<Group>& groups) {
+  if (groups.size() < 2) return nullptr;
+  std::vector<bool> made(fragment.tensors().size());
+  for (const Group& group : groups) {
+    const auto nodes = fragment.nodes().subspan(group.first, group.end - group.first);
+    for (const tn_node& node : nodes) {
+      for (uint32_t i = 0; i < node.input_count; ++i) {
+        if (node.inputs[i] != TN_ABSENT && made[node.inputs[i]]) return &group;
+      }
+    }
+    for (const tn_node& node : nodes) {
+      for (uint32_t i = 0; i < node.output_count; ++i) {
+        if (node.outputs[i] != TN_ABSENT) made[node.outputs[i]] = true;
+      }
+    }
   }
-  return "";
+  return nullptr;
 }
 
 Status build(Builder& builder, const Group& group, unsigned threads) {
-  const tn_node& node = builder.fragment().nodes()[group.first];
-  switch (group.role) {
-    case Role::elementwise:
-      return build_elementwise(builder, group);
-    case Role::reduction:
-      return build_reduction(builder, node);
-    case Role::matmul:
-      return build_matmul(builder, node, threads);
-    case Role::reshape:
-    case Role::transpose:
-      return build_movement(builder, node);
-    case Role::none:
-      break;
-  }
-  return Status(TN_UNSUPPORTED,
-                node_name(builder.fragment(), group.first) + ": not computed by the CPU plugin");
+  if (group.family->fuses()) return build_elementwise(builder, group);
+  if (group.family->build_all != nullptr)
+    return group.family->build_all(builder, group.first, group.end, threads);
+  return group.family->build(builder, builder.fragment().nodes()[group.first], threads);
 }
 
 }  // namespace
@@ -144,15 +120,14 @@ Status judge(const tn_fragment& fragment, tn_support& out) {
     if (checked.code() != TN_UNSUPPORTED) return Status(Error(checked.error()));
     return author::refuse(out, checked.message());
   }
-  if (const std::string missing = missing_engine(view); !missing.empty()) return author::refuse(out, missing);
   const std::vector<Group> groups = groups_of(view);
   const double ns = predicted_ns(view, groups);
   out.alias_mask = honoured_aliases(view, groups);
-  if (groups.size() > 1) {
+  if (const Group* const second = dependent(view, groups)) {
     return author::accept_emulated(
         out,
         text(view.nodes().size(), " nodes run as ", groups.size(),
-             " steps through memory: ", node_name(view, groups[1].first), " starts the second"),
+             " steps through memory: ", node_name(view, second->first), " reads what another step made"),
         ns);
   }
   if (const std::string converted = conversion(view); !converted.empty()) {
@@ -165,8 +140,6 @@ Result<std::unique_ptr<const Program>> make_program(const tn_fragment& fragment,
                                                     unsigned threads) {
   const FragmentView view(fragment);
   TN_TRY(check_fragment(view));
-  if (const std::string missing = missing_engine(view); !missing.empty())
-    return Status(TN_UNSUPPORTED, missing);
   const std::vector<Group> groups = groups_of(view);
   Builder builder(fragment);
   for (const Group& group : groups) TN_TRY(build(builder, group, threads));

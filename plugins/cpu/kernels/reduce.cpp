@@ -160,7 +160,7 @@ Shape shape_of(TensorView tensor, const Axes& axes) {
 
 }  // namespace
 
-Status build_reduction(Builder& builder, const tn_node& node) {
+Status build_reduction(Builder& builder, const tn_node& node, unsigned) {
   const TensorView from = builder.fragment().tensor(node.inputs[0]),
                    to = builder.fragment().tensor(node.outputs[0]);
   const Shape shape = shape_of(from, axes_of(node, from.rank()));

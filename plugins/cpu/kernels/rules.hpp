@@ -1,28 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// rules.hpp: whether a fragment's nodes are ones this plugin computes, and mean something.
+// rules.hpp: whether a fragment means something, and whether this plugin computes it.
 //
 // Invariant: after check_fragment a builder looks up dims, dtypes and attributes without asking again. TN_UNSUPPORTED is
 // "no, because"; TN_INVALID is a fragment that no device could run.
 #pragma once
 
-#include <tenon/author/fragment_view.hpp>
-#include <tenon/result.hpp>
-
-#include <array>
+#include <tenon/author/node_view.hpp>
 
 namespace tenon::cpu {
 
 using author::FragmentView;
+using author::node_name;
 using author::TensorView;
 
-// Which part of kernels/ computes an op.
-enum class Role { none, elementwise, reduction, matmul, reshape, transpose };
-Role role_of(uint32_t op) noexcept;
-
-// The words of a fragment's node: "node 3 (add)". [any-thread; may throw bad_alloc]
-std::string node_name(const FragmentView& fragment, uint32_t node);
-
-// Nodes, dtypes, shapes, attributes, order of nodes. Takes a few hundred ns for a small fragment.
+// ops.def's rules, then what the node's family refuses. Takes a few hundred ns for a small fragment.
 // [any-thread; does not block; may fail]
 Status check_fragment(const FragmentView& fragment);
 

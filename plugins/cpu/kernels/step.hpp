@@ -17,12 +17,18 @@ struct Place {
   enum class Kind : uint32_t { none, binding, workspace, constant };
   Kind kind = Kind::none;
   uint32_t binding = 0;
-  uint64_t offset = 0;                  // in the workspace
+  uint64_t offset = 0;                  // in bytes
   const std::byte* constant = nullptr;  // owned by the program
 
   static Place at_binding(uint32_t index) { return {.kind = Kind::binding, .binding = index}; }
   static Place in_workspace(uint64_t offset) { return {.kind = Kind::workspace, .offset = offset}; }
   static Place of_constant(const std::byte* bytes) { return {.kind = Kind::constant, .constant = bytes}; }
+  // So many bytes further on.
+  Place plus(uint64_t bytes) const {
+    Place out = *this;
+    out.offset += bytes;
+    return out;
+  }
   bool operator==(const Place&) const = default;
 };
 
@@ -36,11 +42,11 @@ struct Run {
   std::byte* at(const Place& place) const noexcept {
     switch (place.kind) {
       case Place::Kind::binding:
-        return bindings[place.binding];
+        return bindings[place.binding] + place.offset;
       case Place::Kind::workspace:
         return workspace + place.offset;
       case Place::Kind::constant:
-        return const_cast<std::byte*>(place.constant);
+        return const_cast<std::byte*>(place.constant) + place.offset;
       case Place::Kind::none:
         break;
     }

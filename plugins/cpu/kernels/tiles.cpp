@@ -6,6 +6,7 @@
 // Invariant: offsets are in bytes per element, so the tile's length is chosen last, to fit the scratch.
 #include "tiles.hpp"
 
+#include "move.hpp"
 #include "tile_step.hpp"
 
 #include <tenon/author/text.hpp>
@@ -142,12 +143,11 @@ Result<std::unique_ptr<Step>> TileBuilder::finish() {
 
 Result<std::unique_ptr<Step>> copy_step(const Place& from, const View& from_view, const Place& to,
                                         const View& to_view) {
+  if (from_view.dtype() == to_view.dtype()) return move_step(from, from_view, to, to_view);
   TileBuilder tiles(to_view.count());
-  Value value = tiles.load(from, from_view);
-  if (from_view.dtype() != to_view.dtype()) {
-    value = tiles.compute(cast_op(tiles.reg(value), to_view.dtype()), class_of(to_view.dtype()), value);
-  }
-  tiles.store(value, to, to_view, false);
+  const Value value = tiles.load(from, from_view);
+  const TileFn cast = cast_op(tiles.reg(value), to_view.dtype());
+  tiles.store(tiles.compute(cast, class_of(to_view.dtype()), value), to, to_view, false);
   return tiles.finish();
 }
 

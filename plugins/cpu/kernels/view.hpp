@@ -45,6 +45,17 @@ class View {
            dims_ == other.dims_ && strides_ == other.strides_;
   }
 
+  // Where element i lies, in elements; i is below the count.
+  int64_t offset_of(uint64_t i) const noexcept {
+    int64_t offset = 0;
+    for (uint32_t d = rank_; d-- > 0;) {
+      const auto dim = static_cast<uint64_t>(dims_[d]);
+      offset += static_cast<int64_t>(d > 0 ? i % dim : i) * strides_[d];
+      if (d > 0) i /= dim;
+    }
+    return offset;
+  }
+
   // Calls run(offset, length, stride) for the elements [begin, begin + n), in order; offsets and strides in elements.
   template <class Run>
   void for_runs(uint64_t begin, uint64_t n, Run&& run) const {

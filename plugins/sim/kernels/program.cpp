@@ -35,7 +35,7 @@ Program::Program(const author::FragmentView& f) : inputs_(f.inputs().size()) {
     Tensor& tensor = tensors_[outputs_[i]];
     const bool elsewhere = housed[outputs_[i]] || tensor.home == Home::constant || f.alias_of(i).has_value();
     if (elsewhere) {
-      arrivals_.push_back({outputs_[i], inputs_ + i});
+      arrivals_.push_back({outputs_[i], inputs_ + i, Shape(f.output(i))});
     } else {
       tensor.home = Home::binding;
       tensor.at = inputs_ + i;
@@ -76,8 +76,8 @@ void Program::run(std::span<std::byte* const> bindings, std::byte* workspace) co
     for (const uint32_t index : node.out) call.out.push_back(operand(index, bindings, workspace));
     routine_of(node.op)(call);
   }
-  for (const auto& [tensor, binding] : arrivals_) {
-    const Operand from = operand(tensor, bindings, workspace), to(tensors_[tensor].shape, bindings[binding]);
+  for (const auto& [tensor, binding, shape] : arrivals_) {
+    const Operand from = operand(tensor, bindings, workspace), to(shape, bindings[binding]);
     for (uint64_t i = 0; i < to.count(); ++i) to.take(i, from, i);
   }
 }

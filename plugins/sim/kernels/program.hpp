@@ -36,6 +36,7 @@ class Program {
   struct Arrival {
     uint32_t tensor;
     uint64_t binding;
+    Shape shape;  // of the binding: a constant is kept dense
   };
   std::byte* data(const Tensor& tensor, std::span<std::byte* const> bindings, std::byte* workspace) const;
   Operand operand(uint32_t index, std::span<std::byte* const> bindings, std::byte* workspace) const;

@@ -43,7 +43,7 @@ class Words(Case):
         self.expect(tenon("--version"), 0, "tenon 0.", "plugin ABI 1.0")
 
     def test_every_subcommand_has_help(self):
-        for name in ("doctor", "info", "conform", "new-plugin", "replay"):
+        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay"):
             self.expect(tenon(name, "--help"), 0, "Usage: tenon", name)
             self.expect(tenon("help", name), 0, name)
         self.expect(tenon(), 0, "doctor", "conform")
@@ -135,6 +135,53 @@ class Replay(Case):
         (self.folder / "r").write_text("hello")
         self.expect(tenon("replay", self.folder / "r", "--on", RIGHT), 2, where="stderr")
         self.expect(tenon("replay"), 2, "--on PLUGIN", where="stderr")
+
+
+GRAPH = """tenon-graph 1 small
+input %x: f32[64,64]
+%e: f32[64,64] = exp(%x)
+%n: f32[64,64] = neg(%e)
+%p: f32[64,64] = matmul(%n, %n)
+output y = %p
+end
+"""
+
+
+class Explain(Case):
+    def graph(self, text=GRAPH):
+        path = self.folder / "small.tg"
+        path.write_text(text)
+        return path
+
+    def test_what_is_fused_and_in_how_many_launches(self):
+        done = tenon("explain", self.graph())
+        self.expect(done, 0, "cpu:0: 3 nodes in 2 launches, 1 saved", "fused    elementwise  exp 'e' + neg 'n': saves 1 launch")
+
+    def test_a_strategy_is_obeyed_and_told(self):
+        strategy = self.folder / "s.toml"
+        strategy.write_text('[fusion]\nnever_fuse = ["e"]\n')
+        done = tenon("explain", self.graph(), "--strategy", strategy, "--effective")
+        self.expect(done, 0, 'never_fuse  = ["e"]', "3 nodes in 3 launches, 0 saved")
+        strategy.write_text('[fusion]\nnever_fuse = ["f"]\n')
+        self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2, "no node makes a value called 'f'", where="stderr")
+        strategy.write_text("[fusion]\nnever = 1\n")
+        self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2, "unknown key 'fusion.never'", where="stderr")
+
+    def test_bisect_says_that_nothing_differs(self):
+        done = tenon("explain", self.graph(), "--bisect", "--seed", "7")
+        self.expect(done, 0, "bisect: 2 runs on random inputs of seed 7", "No fusion changes a result")
+
+    def test_a_picture_is_written(self):
+        self.expect(tenon("explain", self.graph(), "--dot", self.folder / "g.dot"), 0)
+        self.assertIn("digraph", (self.folder / "g.dot").read_text())
+
+    def test_what_is_no_graph_no_file_no_device(self):
+        self.expect(tenon("explain"), 2, "explain needs a graph", where="stderr")
+        self.expect(tenon("explain", self.folder / "none.tg"), 2, "none.tg' does not open", where="stderr")
+        cycle = GRAPH.replace("exp(%x)", "exp(%n)")
+        self.expect(tenon("explain", self.graph(cycle)), 2, "small.tg: line 3", "a cycle", where="stderr")
+        self.expect(tenon("explain", self.graph(), "--device", "toaster"), 2, "toaster", where="stderr")
+        self.expect(tenon("explain", self.graph(), "--option", "cpu.threads"), 2, "write KEY=VALUE", where="stderr")
 
 
 if __name__ == "__main__":

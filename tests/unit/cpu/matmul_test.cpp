@@ -86,7 +86,7 @@ bool has_onednn(Bench& bench) {
   FragmentBuilder f;
   const uint32_t a = f.input(TN_DTYPE_f32, {2, 2}), b = f.input(TN_DTYPE_f32, {2, 2}),
                  c = f.output(TN_DTYPE_f32, {2, 2});
-  f.node(TN_OP_matmul, {a, b}, {c});
+  f.node(TN_OP_matmul, {a, b}, {c}).integer("transpose_a", 0).integer("transpose_b", 0);
   return supports(bench.device, f.fragment()).verdict != TN_SUPPORT_NO;
 }
 
@@ -116,7 +116,7 @@ TEST_CASE("matmul: one kernel on several streams at once") {
   const Dims dims = {64, 64};
   const uint32_t a = f.input(TN_DTYPE_f32, dims), b = f.input(TN_DTYPE_f32, dims),
                  c = f.output(TN_DTYPE_f32, dims);
-  f.node(TN_OP_matmul, {a, b}, {c});
+  f.node(TN_OP_matmul, {a, b}, {c}).integer("transpose_a", 0).integer("transpose_b", 0);
   const Kernel kernel = compile(bench.device, f.fragment());
   Tensor x(TN_DTYPE_f32, dims), y(TN_DTYPE_f32, dims);
   randomize(x, random, false);
@@ -149,7 +149,7 @@ TEST_CASE("matmul: mismatched depths are the fragment's mistake, in words") {
   FragmentBuilder f;
   const uint32_t a = f.input(TN_DTYPE_f64, {2, 3}), b = f.input(TN_DTYPE_f64, {4, 2}),
                  c = f.output(TN_DTYPE_f64, {2, 2});
-  f.node(TN_OP_matmul, {a, b}, {c});
+  f.node(TN_OP_matmul, {a, b}, {c}).integer("transpose_a", 0).integer("transpose_b", 0);
   tn_support support{};
   support.size = sizeof support;
   const Outcome asked = outcome_of(

@@ -39,6 +39,11 @@ constexpr DtypeRow dtype_row(uint32_t dtype) noexcept {
 constexpr std::string_view dtype_name(uint32_t dtype) noexcept { return dtype_row(dtype).name; }
 constexpr uint32_t dtype_bits(uint32_t dtype) noexcept { return dtype_row(dtype).bits; }
 constexpr bool is_float(uint32_t dtype) noexcept { return dtype_row(dtype).kind == DtypeClass::floating; }
+// Signed or unsigned; bool is none.
+constexpr bool is_integer(uint32_t dtype) noexcept {
+  const DtypeClass kind = dtype_row(dtype).kind;
+  return kind == DtypeClass::unsigned_integer || kind == DtypeClass::signed_integer;
+}
 
 // How many bytes `elements` dense elements take; types under 8 bits are packed.
 constexpr uint64_t dtype_bytes(uint32_t dtype, uint64_t elements) noexcept {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// judge.cpp: asking the device, once.
+#include "fusion/judge.hpp"
+
+namespace tenon::fusion {
+
+Result<Support> Judge::support(std::span<const uint32_t> nodes) {
+  const std::string& key = keys_.key(nodes);
+  if (const auto known = answers_.find(key); known != answers_.end()) return known->second;
+  const Graph::Piece piece = TN_TRY(graph_.fragment(nodes));
+  ++questions_;
+  Support answer = TN_TRY(target_.supports(piece.fragment));
+  return answers_.emplace(key, std::move(answer)).first->second;
+}
+
+Result<Opinion> Judge::ask(std::span<const uint32_t> nodes) {
+  Opinion out {
+    .support = TN_TRY(support(nodes))
+    , .traffic = costs_.traffic(nodes)
+  };
+  out.cost_ns = costs_.cost_ns(out.traffic);
+  bool told = out.support.cost_ns > 0;
+  double told_alone = 0;
+  for (const uint32_t& node : nodes) {
+    const std::span one(&node, 1);
+    const Traffic traffic = costs_.traffic(one);
+    out.bytes_alone += traffic.bytes;
+    out.alone_ns += costs_.cost_ns(traffic);
+    if (!told) continue;
+    const double ns = nodes.size() == 1 ? out.support.cost_ns : TN_TRY(support(one))
+    .cost_ns;
+    told = ns > 0;
+    told_alone += ns;
+  }
+  if (told) {
+    out.cost_ns = out.support.cost_ns;
+    out.alone_ns = told_alone;
+  }
+  return out;
+}
+
+}  // namespace tenon::fusion

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// run.cpp: one run of a plan, and the plan in words.
+#include "base/text.hpp"
+#include "plan/state.hpp"
+
+#include <map>
+
+namespace tenon {
+namespace {
+
+using State = Plan::State;
+
+Status bad(const State& state, const std::string& text) {
+  const std::string& name = state.graph.name();
+  return Status(TN_INVALID, (name.empty() ? std::string("plan") : "plan of '" + name + "'") + ": " + text);
+}
+
+// The caller's spans in the plan's order.
+Result<std::vector<tn_span>> in_order(const State& state, std::span<const Binding> bindings) {
+  std::vector<tn_span> spans(state.bound.size());
+  std::vector<bool> given(state.bound.size());
+  for (const Binding& binding : bindings) {
+    const auto found = state.names.find(std::string(binding.name));
+    if (found == state.names.end()) {
+      std::vector<std::string_view> names;
+      for (const State::Bound& bound : state.bound) names.push_back(bound.name);
+      return bad(state,
+                 "nothing is called " + base::quoted(binding.name) + base::did_you_mean(binding.name, names));
+    }
+    const State::Bound& bound = state.bound[found->second];
+    if (given[found->second]) return bad(state, "'" + bound.name + "' is bound twice");
+    if (binding.span.bytes != bound.bytes)
+      return bad(state, "'" + bound.name + "' has " + std::to_string(bound.bytes) +
+                            " bytes, it is bound to " + std::to_string(binding.span.bytes));
+    given[found->second] = true;
+    spans[found->second] = binding.span;
+  }
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i]) return bad(state, "'" + state.bound[i].name + "' is not bound");
+  }
+  return spans;
+}
+
+tn_span part_of(const tn_span& block, const State::Slot& slot) {
+  tn_span span = block;
+  span.offset += slot.place;
+  span.bytes = slot.bytes;
+  return span;
+}
+
+}  // namespace
+
+Status Plan::run(Stream& stream, std::span<const Binding> bindings) const {
+  const std::vector<tn_span> bound = TN_TRY(in_order(*state_, bindings));
+  Device device = state_->device;
+  const Buffer memory = TN_TRY(device.allocate(stream, state_->block_bytes));
+  const tn_span block = memory.span();
+  std::vector<tn_span> spans(state_->most_slots);
+  for (const State::Launch& launch : state_->launches) {
+    for (size_t i = 0; i < launch.slots.size(); ++i) {
+      const State::Slot& slot = launch.slots[i];
+      spans[i] = slot.bound != State::in_block ? bound[slot.bound] : part_of(block, slot);
+    }
+    const tn_span workspace = launch.workspace.bytes == 0 ? tn_span{} : part_of(block, launch.workspace);
+    TN_TRY(launch.kernel.launch(stream, std::span(spans).first(launch.slots.size()), workspace));
+  }
+  return {};
+}
+
+Status Plan::run(Stream& stream, std::initializer_list<Binding> bindings) const {
+  return run(stream, std::span(bindings.begin(), bindings.size()));
+}
+
+std::string Plan::explain() const {
+  std::string out = tenon::explain(state_->graph, state_->target, state_->cut);
+  for (const std::string& recut : state_->recuts) out += "recut    " + recut + '\n';
+  std::map<std::string, size_t> engines;
+  for (const State::Launch& launch : state_->launches) ++engines[launch.kernel.engine()];
+  for (const auto& [engine, count] : engines)
+    out += "engine   " + engine + ": " + std::to_string(count) + (count == 1 ? " launch\n" : " launches\n");
+  out += "memory   " + std::to_string(state_->block_bytes) + " bytes between launches, " +
+         std::to_string(state_->bytes_without_reuse) + " without reuse\n";
+  return out;
+}
+
+const FusionCut& Plan::cut() const noexcept { return state_->cut; }
+const Graph& Plan::graph() const noexcept { return state_->graph; }
+uint64_t Plan::memory_bytes() const noexcept { return state_->block_bytes; }
+uint64_t Plan::memory_bytes_without_reuse() const noexcept { return state_->bytes_without_reuse; }
+
+}  // namespace tenon

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// state.hpp: what stands behind a Plan.
+//
+// Invariant: launches stand in run order; a slot names either what the caller binds or a place in the block of a run.
+#pragma once
+
+#include <tenon/plan.hpp>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tenon {
+
+struct Plan::State {
+  static constexpr uint32_t in_block = TN_ABSENT;
+
+  // Where a binding of a launch comes from.
+  struct Slot {
+    uint32_t bound = in_block;  // the number of what the caller binds
+    uint64_t place = 0;         // in the block
+    uint64_t bytes = 0;
+  };
+  struct Launch {
+    Kernel kernel{};
+    std::vector<Slot> slots{};  // inputs, then outputs
+    Slot workspace{};
+  };
+  // What the caller binds.
+  struct Bound {
+    std::string name{};
+    uint64_t bytes = 0;
+  };
+
+  Graph graph;
+  Device device{};
+  FusionTarget target{};
+  FusionCut cut{};
+  std::vector<std::string> recuts{};  // what the device refused to compile, in words
+  std::vector<Launch> launches{};
+  std::vector<Bound> bound{};
+  std::unordered_map<std::string, uint32_t> names{};  // of `bound`
+  uint64_t block_bytes = 0, bytes_without_reuse = 0;
+  size_t most_slots = 0;
+};
+
+}  // namespace tenon

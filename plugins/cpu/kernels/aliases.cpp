@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// aliases.cpp: three ways to be honoured: the fragment is one elementwise pass; the node that makes the output may work in
+// place and is the last to look at the input; or the step of several nodes that makes it says so. Nodes that a kernel took
+// in after itself work in place where the kernel may.
+#include "aliases.hpp"
+
+#include "families.hpp"
+#include "fused.hpp"
+
+#include <algorithm>
+
+namespace tenon::cpu {
+
+namespace {
+
+bool names(const uint32_t* list, uint32_t count, uint32_t tensor) {
+  return std::find(list, list + count, tensor) != list + count;
+}
+
+// One pass writes every output: none has another shape, is listed twice, or is an input handed through.
+bool is_one_pass(const FragmentView& fragment, const std::vector<Group>& groups) {
+  if (groups.size() != 1 || !groups[0].family->fuses()) return false;
+  const std::vector<uint32_t> results = results_of(fragment, groups[0]);
+  if (results.size() != fragment.outputs().size()) return false;
+  return std::all_of(results.begin(), results.end(), [&](uint32_t tensor) {
+    return author::same_dims(fragment.tensor(tensor), fragment.output(0));
+  });
+}
+
+// Each element is read where it is written, before it is.
+bool is_in_place_in_pass(const FragmentView& fragment, const tn_alias& pair) {
+  const TensorView in = fragment.input(pair.input), out = fragment.output(pair.output);
+  return in.rank() <= out.rank() && View(in, out.dims()).same_places(View(out));
+}
+
+// Whether the node makes `out` from `in`, wherever it reads it, and is allowed to in place.
+bool works_in_place(const tn_node& node, uint32_t in, uint32_t out) {
+  const Family& family = *family_of(node.op);
+  if (family.in_place == nullptr) return false;
+  const auto at =
+      static_cast<uint32_t>(std::find(node.outputs, node.outputs + node.output_count, out) - node.outputs);
+  bool read = false;
+  for (uint32_t i = 0; i < node.input_count; ++i) {
+    if (node.inputs[i] != in) continue;
+    if (!family.in_place(node, i, at)) return false;
+    read = true;
+  }
+  return read;
+}
+
+// The node whose step writes what `maker` makes: itself, or the kernel that took it in.
+std::span<const tn_node>::iterator writer_of(const FragmentView& fragment, const std::vector<Group>& groups,
+                                             std::span<const tn_node>::iterator maker) {
+  const auto nodes = fragment.nodes();
+  const auto at = static_cast<uint32_t>(maker - nodes.begin());
+  for (const Group& group : groups) {
+    if (!group.family->takes_in || at < group.first || at >= group.end) continue;
+    const uint32_t kernel = kernel_of(fragment, group.first);
+    return kernel <= at ? nodes.begin() + kernel : maker;
+  }
+  return maker;
+}
+
+bool is_in_place_in_node(const FragmentView& fragment, const std::vector<Group>& groups,
+                         const tn_alias& pair) {
+  const uint32_t in = fragment.inputs()[pair.input], out = fragment.outputs()[pair.output];
+  const auto outputs = fragment.outputs();
+  // Copies to a second listing of an output, and of an input handed through, are made after all nodes.
+  if (std::count(outputs.begin(), outputs.end(), out) != 1 ||
+      std::count(outputs.begin(), outputs.end(), in) != 0)
+    return false;
+  if (!View(fragment.tensor(in)).same_places(View(fragment.tensor(out)))) return false;
+  const auto nodes = fragment.nodes();
+  const auto maker = std::find_if(nodes.begin(), nodes.end(), [&](const tn_node& node) {
+    return names(node.outputs, node.output_count, out);
+  });
+  if (maker == nodes.end()) return false;
+  const auto writer = writer_of(fragment, groups, maker);
+  if (!works_in_place(*writer, in, writer == maker ? out : writer->outputs[0])) return false;
+  return std::none_of(writer + 1, nodes.end(),
+                      [&](const tn_node& node) { return names(node.inputs, node.input_count, in); });
+}
+
+}  // namespace
+
+uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups) {
+  if (fragment.aliases().empty()) return 0;
+  const bool one_pass = is_one_pass(fragment, groups);
+  uint64_t mask = 0;
+  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
+    const tn_alias& pair = fragment.aliases()[i];
+    const bool honoured =
+        one_pass ? is_in_place_in_pass(fragment, pair) : is_in_place_in_node(fragment, groups, pair);
+    if (honoured) mask |= uint64_t{1} << i;
+  }
+  for (const Group& group : groups) {
+    if (group.family->honoured != nullptr) mask |= group.family->honoured(fragment, group.first, group.end);
+  }
+  return mask;
+}
+
+}  // namespace tenon::cpu

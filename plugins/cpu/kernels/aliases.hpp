@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// aliases.hpp: which of the in-place pairs that a fragment declares are honoured.
+//
+// Invariant: of an honoured pair no element of the input is read after its place was written.
+#pragma once
+
+#include "builder.hpp"
+
+namespace tenon::cpu {
+
+// Bit i: declared alias i is honoured. [any-thread; does not block; cannot fail]
+uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups);
+
+}  // namespace tenon::cpu

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+// The benchmark of fusion: what cutting a graph costs, and what fused kernels gain.
+//
+// Invariant: standard output carries one JSON object a line and nothing else.
+#include "rows.hpp"
+
+int main() { bench::scheduler_rows(); }

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan computes its graph, says what it did, and refuses what is not bound as it must be.
+#include "integration/plan/world.hpp"
+
+#include <cmath>
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+// y = relu(x · scale + b), m = max over rows of y.
+Graph layer() {
+  Graph g("layer");
+  const auto x = g.input("x", {f32, {4, 8}}), b = g.param("b", {f32, {8}});
+  const auto y = g.relu(g.add(g.scale(x, 2), b));
+  g.output("y", y);
+  g.output("m", g.reduce_max(g.neg(y), {1}));
+  return g;
+}
+
+struct World {
+  Runtime runtime = open();
+  Device device = target(runtime);
+  Stream stream = must(device.stream());
+};
+
+}  // namespace
+
+TEST_CASE("plan: computes what the host computes") {
+  World w;
+  const Plan made = must(plan(layer(), w.device));
+  std::mt19937_64 numbers(1);
+  const Named given{{"x", random_floats(32, numbers)}, {"b", random_floats(8, numbers)}};
+  const Named out = run(made, w.device, w.stream, given);
+  for (size_t row = 0; row < 4; ++row) {
+    float most = -INFINITY;
+    for (size_t i = 0; i < 8; ++i) {
+      const float y = std::max(given.at("x")[row * 8 + i] * 2 + given.at("b")[i], 0.0f);
+      CHECK(out.at("y")[row * 8 + i] == y);
+      most = std::max(most, -y);
+    }
+    CHECK(out.at("m")[row] == most);
+  }
+}
+
+TEST_CASE("plan: explains its cut, its engines and its memory") {
+  World w;
+  const Plan made = must(plan(layer(), w.device));
+  const std::string text = made.explain();
+  CHECK_HAS(text, w.device.name() + ": 5 nodes in ");
+  CHECK_HAS(text, "engine   ");
+  CHECK_HAS(text, "memory   " + std::to_string(made.memory_bytes()) + " bytes between launches");
+}
+
+TEST_CASE("plan: values that do not live at once share memory") {
+  World w;
+  Graph g("chain");
+  auto value = g.input("x", {f32, {1 << 10}});
+  FusionOptions none;
+  none.elementwise = false;
+  for (int i = 0; i < 10; ++i) value = g.neg(value);
+  g.output("y", value);
+  const Plan made = must(plan(g, w.device, {.fusion = none}));
+  if (made.cut().groups.size() == 1) TENON_SKIP("launches", w.device.name() + " takes whole graphs only");
+  CHECK(made.memory_bytes() < made.memory_bytes_without_reuse() / 3);
+  const Named out = run(made, w.device, w.stream, {{"x", Floats(1 << 10, 3)}});
+  CHECK(out.at("y") == Floats(1 << 10, 3));
+}
+
+TEST_CASE("plan: runs in flight on two streams do not disturb each other") {
+  World w;
+  const Plan made = must(plan(layer(), w.device));
+  auto other = w.device.stream();
+  if (!other.ok()) TENON_SKIP("streams", std::string(other.message()));
+  std::mt19937_64 numbers(2);
+  for (int round = 0; round < 10; ++round) {
+    const Named a{{"x", random_floats(32, numbers)}, {"b", random_floats(8, numbers)}};
+    const Named b{{"x", random_floats(32, numbers)}, {"b", random_floats(8, numbers)}};
+    const Named first = run(made, w.device, w.stream, a), second = run(made, w.device, *other, b);
+    CHECK(run(made, w.device, *other, a) == first);
+    CHECK(run(made, w.device, w.stream, b) == second);
+  }
+}
+
+TEST_CASE("plan: a binding that is missing, unknown, twice there or of another size is told by name") {
+  World w;
+  const Plan made = must(plan(layer(), w.device));
+  const Buffer buffer = must(w.device.allocate(w.stream, 128));
+  const tn_span x = buffer.span(), b = must(buffer.slice(0, 32)), m = must(buffer.slice(0, 16));
+  const auto says = [&](std::initializer_list<Binding> bindings, const char* words) {
+    const Status status = made.run(w.stream, bindings);
+    CHECK(status.code() == TN_INVALID);
+    CHECK_HAS(std::string(status.message()), words);
+  };
+  says({{"x", x}, {"b", b}, {"y", x}}, "plan of 'layer': 'm' is not bound");
+  says({{"x", x}, {"b", b}, {"y", x}, {"n", m}}, "nothing is called 'n'");
+  says({{"x", x}, {"x", x}}, "'x' is bound twice");
+  says({{"x", b}}, "'x' has 128 bytes, it is bound to 32");
+}
+
+TEST_CASE("plan: a graph with a mistake, and an output called as an input, are refused") {
+  World w;
+  Graph wrong;
+  wrong.add(wrong.input("a", {f32, {2}}), wrong.input("b", {f32, {3}}));
+  CHECK(plan(wrong, w.device).code() == TN_INVALID);
+  Graph twice;
+  twice.output("x", twice.neg(twice.exp(twice.input("x", {f32, {2}}))));
+  const auto made = plan(twice, w.device);
+  REQUIRE_FALSE(made.ok());
+  CHECK_HAS(std::string(made.message()), "x");
+}
+
+TEST_CASE("plan: an op that the device does not run is an error that names the node and the reason") {
+  World w;
+  Graph g;
+  const auto x = g.input("x", {f64, {4, 4}});
+  const auto recv = g.named("far").all_reduce(x, {{"comm", int64_t{0}}, {"reduce", std::string("sum")}});
+  g.output("y", recv);
+  const auto made = plan(g, w.device);
+  REQUIRE_FALSE(made.ok());
+  CHECK(made.code() == TN_UNSUPPORTED);
+  CHECK_HAS(std::string(made.message()), "all_reduce 'far'");
+}

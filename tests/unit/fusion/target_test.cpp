@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices of different kinds: whole graphs only, optimizers at once, one question for equal pieces, errors that pass through.
+#include "unit/fusion/graphs.hpp"
+
+#include <set>
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+// `count` parameters of one update each.
+Graph updates(int count) {
+  Graph g;
+  const auto lr = g.input("lr", {f32, {}});
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    const TensorSpec spec{f32, {16 + i}};
+    const auto [w, v, master] =
+        g.momentum(g.param("w" + n, spec), g.exp(g.input("g" + n, spec)), g.param("v" + n, spec), lr);
+    g.output("new_w" + n, w);
+    g.output("new_v" + n, v);
+  }
+  REQUIRE_MESSAGE(g.check().ok(), g.check().message());
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("target: one that takes whole graphs gets one fragment") {
+  Graph g;
+  const auto x = g.input("x", {f32, {8, 8}});
+  g.output("out", g.relu(g.matmul(x, g.exp(x))));
+  FusionTarget target = willing();
+  target.whole_graph = true;
+  const FusionCut cut = must(fuse(g, target));
+  check_cut(g, cut);
+  REQUIRE(cut.groups.size() == 1);
+  CHECK(cut.groups.front().rule == "whole_graph");
+}
+
+TEST_CASE("target: all updates are one group, whatever their shapes") {
+  const Graph g = updates(20);
+  const FusionCut cut = must(fuse(g, willing()));
+  check_cut(g, cut);
+  const FusionGroup& group = group_of(g, cut, g.values()[g.outputs().front().value].name);
+  CHECK(group.rule == "optimizers");
+  CHECK(group.nodes.size() == 20);
+  FusionOptions options;
+  options.optimizers = false;
+  CHECK(must(fuse(g, willing(), options)).groups.size() == 40);
+}
+
+TEST_CASE("target: a device that wants fewer bindings says so once, and updates stay alone") {
+  const Graph g = updates(20);
+  FusionTarget target = willing();
+  target.max_bindings = 16;
+  const FusionCut cut = must(fuse(g, target));
+  check_cut(g, cut);
+  CHECK(reasons(cut).find("inputs and outputs, and test:0 takes 16") != std::string::npos);
+}
+
+TEST_CASE("target: equal pieces are asked about once") {
+  Graph g;
+  auto value = g.input("x", {f32, {8, 8}});
+  for (int i = 0; i < 50; ++i) value = g.softmax(g.relu(g.exp(value)));
+  g.output("out", value);
+  std::multiset<Identity> asked;
+  FusionTarget target = willing();
+  target.supports = [&](const Fragment& fragment) -> Result<Support> {
+    asked.insert(fragment.identity());
+    return Support{.verdict = Verdict::native};
+  };
+  const FusionCut cut = must(fuse(g, target));
+  check_cut(g, cut);
+  for (const Identity& identity : asked) CHECK(asked.count(identity) == 1);
+  CHECK(cut.questions == asked.size());
+  CHECK(asked.size() <= 5);
+}
+
+TEST_CASE("target: its error ends the cut, a mistake in the graph does before") {
+  Graph g;
+  g.output("out", g.exp(g.input("x", {f32, {8}})));
+  FusionTarget target = willing();
+  target.supports = [](const Fragment&) -> Result<Support> { return Status(TN_DEVICE_LOST, "gone"); };
+  CHECK(fuse(g, target).code() == TN_DEVICE_LOST);
+  target.supports = nullptr;
+  CHECK(fuse(g, target).code() == TN_INVALID);
+  g.exp(Graph::Value{});
+  CHECK(fuse(g, willing()).code() == TN_INVALID);
+}
+
+TEST_CASE("target: what no output needs does not run, and is told") {
+  Graph g;
+  const auto x = g.input("x", {f32, {8}});
+  g.output("out", g.exp(x));
+  static_cast<void>(g.named("idle").softmax(g.named("idler").neg(x)));
+  const FusionCut cut = must(fuse(g, willing()));
+  check_cut(g, cut);
+  CHECK(cut.dropped == Indexes{1, 2});
+  CHECK(explain(g, willing(), cut).find("softmax 'idle': no output needs it") != std::string::npos);
+}
