@@ -54,7 +54,7 @@ std::span<const tn_node>::iterator writer_of(const FragmentView& fragment, const
   const auto nodes = fragment.nodes();
   const auto at = static_cast<uint32_t>(maker - nodes.begin());
   for (const Group& group : groups) {
-    if (!group.family->takes_in || at < group.first || at >= group.end) continue;
+    if (group.family->takes == nullptr || at < group.first || at >= group.end) continue;
     const uint32_t kernel = kernel_of(fragment, group.first);
     return kernel <= at ? nodes.begin() + kernel : maker;
   }

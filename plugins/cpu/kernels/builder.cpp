@@ -5,7 +5,6 @@
 #include "builder.hpp"
 
 #include "families.hpp"
-#include "fused.hpp"
 #include "tiles.hpp"
 
 namespace tenon::cpu {
@@ -80,20 +79,43 @@ Status Builder::copy_the_rest() {
   return {};
 }
 
+namespace {
+
+// The group of node `at`. What it takes of the elementwise group before it, that one loses; what another kernel took, that
+// one keeps.
+Group group_around(const FragmentView& fragment, std::vector<Group>& groups, uint32_t at,
+                   const Family* family) {
+  Nodes nodes = family->takes(fragment, at);
+  const bool free = !groups.empty() && groups.back().family->fuses();
+  nodes.first = std::max(nodes.first, free ? groups.back().first : at);
+  if (free) {
+    groups.back().end = nodes.first;
+    if (groups.back().first == nodes.first) groups.pop_back();
+  }
+  return {nodes.first, nodes.end, family};
+}
+
+// Whether the node of `family` belongs to the group before it.
+bool continues(const std::vector<Group>& groups, const Family* family) {
+  if (groups.empty() || family->takes != nullptr) return false;
+  const Family* const before = groups.back().family;
+  return family->build_all != nullptr ? before->build_all == family->build_all
+                                      : family->fuses() && before == family;
+}
+
+}  // namespace
+
 std::vector<Group> groups_of(const FragmentView& fragment) {
   std::vector<Group> groups;
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
     const Family* const family = family_of(fragment.nodes()[i].op);
-    const Family* const before = groups.empty() ? nullptr : groups.back().family;
-    const bool joins = before != nullptr && (family->build_all != nullptr
-                                                 ? before->build_all == family->build_all && !family->takes_in
-                                                 : family->fuses() && before == family);
-    if (joins) {
+    if (continues(groups, family)) {
       ++groups.back().end;
       continue;
     }
-    groups.push_back({i, i + 1, family});
-    if (family->takes_in) i = take_in_neighbours(fragment, groups) - 1;
+    groups.push_back(family->takes != nullptr ? group_around(fragment, groups, i, family)
+                                              : Group{i, i + 1, family});
+    i = groups.back().end - 1;
   }
   return groups;
 }

@@ -48,6 +48,11 @@ class Builder {
 
 struct Family;
 
+// Nodes [first, end).
+struct Nodes {
+  uint32_t first, end;
+};
+
 // The nodes [first, end) of one step: elementwise neighbours, neighbours that a family builds together, or a single node,
 // with the elementwise neighbours that its family takes in.
 struct Group {

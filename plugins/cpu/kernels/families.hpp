@@ -25,8 +25,8 @@ struct Family {
   Status (*build)(Builder& builder, const tn_node& node, unsigned threads) = nullptr;
   // Adds one step for the nodes [first, end): neighbours of all families that name the same function.
   Status (*build_all)(Builder& builder, uint32_t first, uint32_t end, unsigned threads) = nullptr;
-  // Of `build_all`: the nodes are one of the family, and the elementwise neighbours that its step takes in.
-  bool takes_in = false;
+  // Of `build_all`: the elementwise nodes around node `at` that its step computes too, and itself.
+  Nodes (*takes)(const FragmentView& fragment, uint32_t at) = nullptr;
   // NULL: every operand is read or written once, and that is all.
   Cost (*cost)(const FragmentView& fragment, const tn_node& node) = nullptr;
   // The type that values of `dtype` are computed in. NULL: f32 for halves, their own for the rest.

@@ -78,22 +78,18 @@ bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& n
 
 }  // namespace
 
-uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups) {
-  Group group = groups.back();
-  const uint32_t kernel = group.first;
-  const tn_node& node = fragment.nodes()[kernel];
-  groups.pop_back();
-  while (!groups.empty() && groups.back().family->fuses() && kernel - group.first < most_joining &&
-         joins(fragment, node, fragment.nodes()[group.first - 1])) {
-    --group.first;
-    if (--groups.back().end == groups.back().first) groups.pop_back();
+Nodes kernel_nodes(const FragmentView& fragment, uint32_t at) {
+  const auto nodes = fragment.nodes();
+  Nodes taken{at, at + 1};
+  while (taken.first > 0 && at - taken.first < most_joining &&
+         joins(fragment, nodes[at], nodes[taken.first - 1])) {
+    --taken.first;
   }
-  while (group.end < fragment.nodes().size() && group.end - kernel <= most_joining &&
-         joins(fragment, node, fragment.nodes()[group.end])) {
-    ++group.end;
+  while (taken.end < nodes.size() && taken.end - at <= most_joining &&
+         joins(fragment, nodes[at], nodes[taken.end])) {
+    ++taken.end;
   }
-  groups.push_back(group);
-  return group.end;
+  return taken;
 }
 
 uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept {

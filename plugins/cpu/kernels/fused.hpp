@@ -14,9 +14,8 @@ namespace tenon::cpu {
 // At most this many elementwise nodes join on either side.
 inline constexpr uint32_t most_joining = 3;
 
-// Takes the elementwise nodes around the last group's node into it: those before it from the group before, those after it
-// from the fragment. Says which node comes next. [any-thread; may throw bad_alloc]
-uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups);
+// Family::takes of kernels: their node and the elementwise neighbours that join it. [any-thread; cannot fail]
+Nodes kernel_nodes(const FragmentView& fragment, uint32_t at);
 
 // The one node from `first` on, the first of a group, that is not elementwise.
 uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept;
