@@ -40,7 +40,7 @@ typedef uint16_t Halves __attribute__((vector_size(32)));
   std::memcpy(&out, from, sizeof out);  // numbers of two bytes lie anywhere
 }
 
-[[gnu::always_inline]] inline void load_some(Halves& out, const BF16* from, uint32_t n) {
+[[gnu::always_inline]] inline void load_halves(Halves& out, const BF16* from, uint32_t n) {
   if (n == tile_rows) {
     std::memcpy(&out, from, sizeof out);
     return;
@@ -56,7 +56,7 @@ typedef uint16_t Halves __attribute__((vector_size(32)));
   const uint32_t n = s.width > first ? std::min(tile_rows, s.width - first) : 0;
   Halves half[2] = {};
   for (uint32_t i = 0; i < 2; ++i) {
-    if (row + i < s.rows) load_some(half[i], s.from + (row + i) * s.row + first, n);
+    if (row + i < s.rows) load_halves(half[i], s.from + (row + i) * s.row + first, n);
   }
   out = (Vector<float>)(__builtin_convertvector(half[0], Words) | __builtin_convertvector(half[1], Words)
                                                                       << 16);
