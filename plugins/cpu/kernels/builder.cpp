@@ -53,6 +53,10 @@ Builder::Builder(const tn_fragment& fragment)
   }
 }
 
+Place Builder::constant(std::unique_ptr<std::byte[]> bytes) {
+  return Place::of_constant(constants_.emplace_back(std::move(bytes)).get());
+}
+
 Place Builder::scratch(uint64_t bytes) {
   const Place place = Place::in_workspace(workspace_);
   workspace_ += (bytes + piece_alignment - 1) / piece_alignment * piece_alignment;
@@ -79,6 +83,22 @@ Status Builder::copy_the_rest() {
   return {};
 }
 
+namespace {
+
+// The group around node `at`; what it takes of the elementwise group before it, that one loses.
+Group group_around(const FragmentView& fragment, std::vector<Group>& groups, uint32_t at,
+                   const Family* family) {
+  if (family->takes == nullptr) return {at, at + 1, family};
+  Nodes taken = family->takes(fragment, at);
+  while (at > taken.first && (groups.empty() || !groups.back().family->fuses())) ++taken.first;
+  while (!groups.empty() && groups.back().end > taken.first) {
+    if (--groups.back().end == groups.back().first) groups.pop_back();
+  }
+  return {taken.first, taken.end, family};
+}
+
+}  // namespace
+
 std::vector<Group> groups_of(const FragmentView& fragment) {
   std::vector<Group> groups;
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
@@ -86,7 +106,8 @@ std::vector<Group> groups_of(const FragmentView& fragment) {
     if (family->fuses() && !groups.empty() && groups.back().family == family) {
       ++groups.back().end;
     } else {
-      groups.push_back({i, i + 1, family});
+      groups.push_back(group_around(fragment, groups, i, family));
+      i = groups.back().end - 1;
     }
   }
   return groups;

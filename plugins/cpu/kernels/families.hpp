@@ -6,6 +6,7 @@
 #pragma once
 
 #include "builder.hpp"
+#include "epilogue.hpp"
 
 #include <string>
 
@@ -21,8 +22,12 @@ struct Family {
   std::string_view name;  // as in ops.def
   // Why the node is not computed here although ops.def allows it, in words; "" when it is. NULL: it always is.
   std::string (*refuse)(const FragmentView& fragment, const tn_node& node) = nullptr;
-  // Adds the node's steps. NULL: its nodes join their neighbours in one elementwise pass.
+  // Adds the node's steps. NULL beside a NULL `build_all`: its nodes join their neighbours in one elementwise pass.
   Status (*build)(Builder& builder, const tn_node& node, unsigned threads) = nullptr;
+  // Adds one step for the nodes [first, end).
+  Status (*build_all)(Builder& builder, uint32_t first, uint32_t end, unsigned threads) = nullptr;
+  // Of `build_all`: the elementwise nodes around node `at` that its step computes too, and itself.
+  Nodes (*takes)(const FragmentView& fragment, uint32_t at) = nullptr;
   // NULL: every operand is read or written once, and that is all.
   Cost (*cost)(const FragmentView& fragment, const tn_node& node) = nullptr;
   // The type that values of `dtype` are computed in. NULL: f32 for halves, their own for the rest.
@@ -31,7 +36,7 @@ struct Family {
   // it is written, and nothing of that input is read after. NULL: none may.
   bool (*in_place)(const tn_node& node, uint32_t input, uint32_t output) = nullptr;
 
-  bool fuses() const noexcept { return build == nullptr; }
+  bool fuses() const noexcept { return build == nullptr && build_all == nullptr; }
 };
 
 // The row of an op, or nullptr. [any-thread; does not block; cannot fail]
