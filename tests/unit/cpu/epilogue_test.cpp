@@ -119,7 +119,7 @@ Tensor one_by_one(Bench& bench, const Product& p, uint32_t dtype, const Operands
 bool has_onednn(Bench& bench) {
   Random random(1);
   const Operands given = draw(products[0], TN_DTYPE_f32, random);
-  const Chain chain(products[0], TN_DTYPE_f32, given, false, acts[0]);
+  Chain chain(products[0], TN_DTYPE_f32, given, false, acts[0]);
   return supports(bench.device, chain.f.fragment()).verdict != TN_SUPPORT_NO;
 }
 
@@ -138,7 +138,7 @@ TEST_CASE(
           CAPTURE(label(act.op, dtype, p.c));
           CAPTURE(residual);
           const Operands given = draw(p, dtype, random);
-          const Chain chain(p, dtype, given, residual, act);
+          Chain chain(p, dtype, given, residual, act);
           const tn_support said = supports(bench.device, chain.f.fragment());
           CHECK(said.verdict == (dtype == TN_DTYPE_f32 ? TN_SUPPORT_NATIVE : TN_SUPPORT_CONVERTED));
           if (is_half(dtype))
@@ -168,7 +168,7 @@ TEST_CASE("epilogue: relu keeps a NaN, and what it leaves of a negative is a zer
     const Number nan = std::numeric_limits<Number>::quiet_NaN();
     for_each(given.bias.dims, [&](const Dims& at) { given.bias.set(at, -1000); });
     given.bias.set(Dims(p.bias.size(), 0), nan);
-    const Chain chain(p, TN_DTYPE_f32, given, false, {TN_OP_relu, false});
+    Chain chain(p, TN_DTYPE_f32, given, false, {TN_OP_relu, false});
     Tensor got(TN_DTYPE_f32, p.c, strides_of(p, p.c));
     bench.run(compile(bench.device, chain.f.fragment()), chain.inputs, {&got});
     const size_t axis = p.op == TN_OP_matmul ? p.c.size() - 1 : 1;
