@@ -29,6 +29,7 @@ class Amp {
   Result<Rewritten> run() && {
     out_.walk([&](uint32_t old) { leaf(old); },
               [&](uint32_t node) { write(g_.nodes()[node], types_.nodes()[node]); });
+    out_.note_if_silent("nodes in " + half_name(), "none computes in f32");
     note_lists();
     note_scaling();
     return std::move(out_).finish([&](const Graph::Output& output) {
@@ -147,20 +148,23 @@ class Amp {
   Value as(uint32_t old, DType dtype, const std::string& called = "") {
     const Value native = out_.at(old);
     if (out_.spec(native).dtype == dtype) return native;
-    const Value source = origin(native);
+    const bool again = is_constant(old) && (dtype == dtype_of(old) || dtype == options_.half);
+    const Value source = is_constant(old) && !again ? as(old, dtype_of(old)) : origin(native);
     if (out_.spec(source).dtype == dtype) return source;
     Value& made = casts_[{source.index, dtype}];
     if (made.index != TN_ABSENT) return made;
-    const Graph::ValueInfo& info = out_.to().values()[source.index];
-    const bool is_constant =
-        info.producer != TN_ABSENT && out_.to().nodes()[info.producer].op == Op::constant;
-    const std::string named =
-        called.empty() ? out_.fresh(info.name + "." + std::string(name(dtype))) : called;
-    if (is_constant) {
-      const Graph::Node node = out_.to().nodes()[info.producer];
-      return made = out_.to().named(named).node(Op::constant, {}, with(node.attributes, "dtype", dtype))[0];
-    }
-    return made = out_.to().named(named).cast(source, dtype);
+    std::string named = called;
+    if (named.empty())
+      named = out_.fresh(out_.to().values()[source.index].name + "." + std::string(name(dtype)));
+    if (!again) return made = out_.to().named(named).cast(source, dtype);
+    const Graph::Node& node = g_.nodes()[g_.values()[old].producer];
+    return made = out_.to().named(named).node(Op::constant, {}, with(node.attributes, "dtype", dtype))[0];
+  }
+
+  // A constant of f32, which is made anew in another type rather than rounded twice.
+  bool is_constant(uint32_t old) const {
+    const uint32_t producer = g_.values()[old].producer;
+    return dtype_of(old) == f32 && producer != TN_ABSENT && g_.nodes()[producer].op == Op::constant;
   }
 
   // The weight is updated in f32: itself, or a master beside a half. A gradient is never narrowed.

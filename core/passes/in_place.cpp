@@ -36,8 +36,11 @@ void place(uint32_t node, Rewritten& work, Storage& storage) {
 
 Result<Rewritten> in_place(Rewritten work, const InPlaceOptions& options) {
   TN_TRY(work.graph.check());
+  const size_t notes_before = work.notes.size();
   Storage storage(work, options.params);
   for (uint32_t i = 0; i < work.graph.nodes().size(); ++i) place(i, work, storage);
+  if (work.notes.size() == notes_before)
+    work.notes.push_back({"in_place", "", "results over inputs", "no node is of a kind that can", false});
   return work;
 }
 

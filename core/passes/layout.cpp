@@ -3,6 +3,7 @@
 //
 // Invariant: only a convolution asks for a layout; pools, normalisations and elementwise nodes go along where an image they
 // read lies so already, and everybody else, the graph's outputs too, reads dense values. An image is converted once each way.
+#include "base/text.hpp"
 #include "graph/columns.hpp"
 #include "graph/words.hpp"
 #include "passes/rewriter.hpp"
@@ -32,8 +33,7 @@ class Layout {
                 const Graph::Node& node = g_.nodes()[i];
                 asks(node) || follows(node) ? write(node) : copy(node);
               });
-    if (placements_.empty() && conversions_ == 0)
-      out_.note("", "layout " + name_, "there is no convolution that would gain", false);
+    out_.note_if_silent("layout " + name_, "there is no convolution that would gain");
     Rewritten done =
         TN_TRY(std::move(out_).finish([&](const Graph::Output& output) { return dense(output.value); }));
     done.placements = std::move(placements_);
@@ -76,16 +76,17 @@ class Layout {
     if (node.outputs.empty()) return false;
     const auto reads = [&](uint32_t old) { return is_image(old) && is_placed(old); };
     if (std::none_of(node.inputs.begin(), node.inputs.end(), reads)) return false;
-    switch (graph::columns_of(node.op).family) {
-      case Family::UNARY:
-      case Family::BINARY:
-      case Family::TERNARY:
-        return is_image(node.outputs[0]) && all_fit(node);
+    const Family family = graph::columns_of(node.op).family;
+    if (is_elementwise(family)) {
+      return std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](uint32_t old) { return reads(old) && fits(node, old); });
+    }
+    switch (family) {
       case Family::RANDOM:
         return true;  // dropout alone reads images
       case Family::NORM:
         return node.op != Op::layer_norm && node.op != Op::layer_norm_grad && node.op != Op::rms_norm &&
-               node.op != Op::rms_norm_grad;
+               node.op != Op::rms_norm_grad && (strided_ || is_image(node.outputs[0]));
       case Family::POOL:
         return strided_;
       case Family::MOVEMENT:
@@ -95,29 +96,32 @@ class Layout {
     }
   }
 
-  // A private layout cannot be read as a part of a larger tensor.
-  bool all_fit(const Graph::Node& node) const {
-    return strided_ || std::all_of(node.inputs.begin(), node.inputs.end(), [&](uint32_t old) {
-             return !is_placed(old) || spec(old).dims == spec(node.outputs[0]).dims;
-           });
+  static bool is_elementwise(Family family) {
+    return family == Family::UNARY || family == Family::BINARY || family == Family::TERNARY;
+  }
+  bool fits(const Graph::Node& node, uint32_t old) const {
+    return spec(old).dims == spec(node.outputs[0]).dims;
   }
 
-  // Which inputs of such a node are wanted in the preferred order.
+  // Which inputs of such a node are wanted in the preferred order. A smaller one that is broadcast is read as it lies,
+  // where it lies in strides.
   bool wants(const Graph::Node& node, size_t i) const {
     const uint32_t old = node.inputs[i];
     if (!is_image(old)) return false;
     if (is_filter(node, false, i)) return strided_;
-    const Family family = graph::columns_of(node.op).family;
-    const bool elementwise = family == Family::UNARY || family == Family::BINARY || family == Family::TERNARY;
-    return !elementwise || spec(old).dims == spec(node.outputs[0]).dims;
+    if (!is_elementwise(graph::columns_of(node.op).family) || fits(node, old)) return true;
+    return strided_ && is_placed(old);
   }
 
   void write(const Graph::Node& node) {
     std::vector<Value> inputs;
-    for (size_t i = 0; i < node.inputs.size(); ++i)
-      inputs.push_back(wants(node, i) ? placed(node.inputs[i]) : dense(node.inputs[i]));
-    out_.write(node, inputs, node.attributes);
     bool any = false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool wanted = wants(node, i);
+      inputs.push_back(wanted ? placed(node.inputs[i]) : dense(node.inputs[i]));
+      any = any || wanted;
+    }
+    out_.write(node, inputs, node.attributes);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const uint32_t old = node.outputs[i];
       if (old == TN_ABSENT) continue;
@@ -126,7 +130,7 @@ class Layout {
       if (lies) place(out_.at(old));
       any = any || lies;
     }
-    if (any || asks(node)) {
+    if (any) {
       out_.note(called(g_, node), std::string(name(node.op)) + " in " + name_,
                 asks(node) ? "convolutions prefer it" : "what it reads lies so");
     }
@@ -166,7 +170,6 @@ class Layout {
 
   Value convert(uint32_t old, Value value, const std::string& called, const std::string& layout) {
     const std::string& known = g_.values()[old].name;
-    ++conversions_;
     out_.note(known, "converted to " + called,
               called == "dense" ? "a node that does not follow, or an output, reads it"
                                 : "a convolution's part begins");
@@ -179,14 +182,13 @@ class Layout {
   bool strided_;
   std::vector<Forms> forms_;  // by old value
   std::vector<Placement> placements_{};
-  size_t conversions_ = 0;
 };
 
 }  // namespace
 
 Result<Rewritten> layout(Rewritten work, const LayoutOptions& options) {
-  if (options.prefer.empty())
-    return Status(TN_INVALID, "layout: prefer is empty: name nhwc, nchw or a layout of the plugin");
+  if (const std::string why = graph::why_no_name(options.prefer); !why.empty())
+    return Status(TN_INVALID, "layout: prefer " + base::quoted(options.prefer, 64) + " is no layout: " + why);
   Rewriter out = TN_TRY(Rewriter::begin(std::move(work), "layout"));
   if (options.prefer != "nchw") return Layout(out, options).run();
   out.note("", "layout nchw", "graphs are in it", false);

@@ -28,6 +28,8 @@ class Padder {
 
   Result<Rewritten> run() && {
     out_.walk([&](uint32_t leaf) { out_.leaf(leaf); }, [&](uint32_t node) { visit(g_.nodes()[node]); });
+    out_.note_if_silent("sizes padded", "no matmul or convolution has one that is no multiple of " +
+                                            std::to_string(options_.multiple));
     return std::move(out_).finish();
   }
 
@@ -178,7 +180,6 @@ Result<Rewritten> pad(Rewritten work, const PadOptions& options) {
                                   ": they are 1 to 1024, 0 to 1024, and 1 or more");
   }
   Rewriter out = TN_TRY(Rewriter::begin(std::move(work), "pad"));
-  if (options.multiple == 1) out.note("", "sizes padded", "every size is a multiple of 1", false);
   return Padder(out, options).run();
 }
 

@@ -27,6 +27,7 @@ class Pruner {
     for (const std::string& name : options_.stop_gradient) stop(name);
     const std::vector<bool> needed = needed_nodes();
     out_.walk([&](uint32_t old) { leaf(old, needed); }, [&](uint32_t node) { visit(node, needed); });
+    out_.note_if_silent("nodes that no output needs", "there are none");
     return std::move(out_).finish([&](const Graph::Output& output) {
       const Rewriter::Value value = out_.at(output.value);
       if (value.index == TN_ABSENT)

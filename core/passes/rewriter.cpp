@@ -41,6 +41,7 @@ Result<Rewriter> Rewriter::begin(Rewritten work, std::string pass) {
 Rewriter::Rewriter(Rewritten work, std::string pass)
     : work_(std::move(work)),
       pass_(std::move(pass)),
+      notes_before_(work_.notes.size()),
       to_(work_.graph.name()),
       made_(work_.graph.values().size()) {
   for (const Graph::ValueInfo& info : from().values()) names_.insert(info.name);
@@ -103,6 +104,10 @@ std::string Rewriter::fresh_output(const std::string& name) { return take(name, 
 
 void Rewriter::note(std::string where, std::string what, std::string reason, bool applied) {
   work_.notes.push_back({pass_, std::move(where), std::move(what), std::move(reason), applied});
+}
+
+void Rewriter::note_if_silent(std::string what, std::string reason) {
+  if (work_.notes.size() == notes_before_) note("", std::move(what), std::move(reason), false);
 }
 
 // A leaf, or a value that is an output under another name, goes out through identity.

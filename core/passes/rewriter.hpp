@@ -50,6 +50,8 @@ class Rewriter {
   std::vector<std::string> names_of(const Node& node) const;
 
   void note(std::string where, std::string what, std::string reason, bool applied = true);
+  // Why there was nothing to do, where nothing else was told.
+  void note_if_silent(std::string what, std::string reason);
   // What a graph cannot say is added here.
   std::vector<Master>& masters() noexcept { return work_.masters; }
 
@@ -67,6 +69,7 @@ class Rewriter {
 
   Rewritten work_;
   std::string pass_;
+  size_t notes_before_;
   Graph to_;
   std::vector<Value> made_;
   std::unordered_set<std::string> names_, outputs_;  // that are taken

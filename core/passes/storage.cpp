@@ -128,30 +128,35 @@ std::string Storage::why_not(uint32_t node, const Pair& pair) {
     std::string why = why_not_leaf(node, pair);
     if (!why.empty()) return why;
   }
-  for (const uint32_t reader : from.users) {
-    if (reader != node && !is_before(reader, node))
-      return base::quoted(tenon::passes::called(g_, g_.nodes()[reader]), 64) + " reads " + called +
-             " too and may come later";
-  }
-  return "";
+  const uint32_t late = straggler(from.users, node);
+  if (late == TN_ABSENT) return "";
+  return base::quoted(tenon::passes::called(g_, g_.nodes()[late]), 64) + " reads " + called +
+         " too and may come later";
 }
 
-bool Storage::is_before(uint32_t reader, uint32_t node) {
-  if (reader > node) return false;
+// One search back from the node, no further than the first reader.
+uint32_t Storage::straggler(const std::vector<uint32_t>& readers, uint32_t node) {
+  uint32_t lowest = node;
+  for (const uint32_t reader : readers) {
+    if (reader > node) return reader;
+    lowest = std::min(lowest, reader);
+  }
   ++search_;
-  open_.assign(1, node);
+  visited_[node] = search_;
+  open_.assign(lowest < node ? 1 : 0, node);
   while (!open_.empty()) {
     const uint32_t at = open_.back();
     open_.pop_back();
     for (const uint32_t index : g_.nodes()[at].inputs) {
       const uint32_t producer = index == TN_ABSENT ? TN_ABSENT : g_.values()[index].producer;
-      if (producer == TN_ABSENT || producer < reader || visited_[producer] == search_) continue;
-      if (producer == reader) return true;
+      if (producer == TN_ABSENT || producer < lowest || visited_[producer] == search_) continue;
       visited_[producer] = search_;
       open_.push_back(producer);
     }
   }
-  return false;
+  const auto missed = std::find_if(readers.begin(), readers.end(),
+                                   [&](uint32_t reader) { return visited_[reader] != search_; });
+  return missed == readers.end() ? TN_ABSENT : *missed;
 }
 
 }  // namespace tenon::passes

@@ -35,8 +35,8 @@ class Storage {
   std::string why_not(uint32_t node, const Pair& pair);
   std::string why_not_leaf(uint32_t node, const Pair& pair) const;
   bool same_place(uint32_t a, uint32_t b) const;
-  // Whether `reader` runs before `node` in every order.
-  bool is_before(uint32_t reader, uint32_t node);
+  // Who of `readers` does not run before `node` in every order, or TN_ABSENT; `node` itself does not count.
+  uint32_t straggler(const std::vector<uint32_t>& readers, uint32_t node);
 
   Rewritten& work_;
   const Graph& g_;

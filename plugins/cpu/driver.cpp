@@ -18,6 +18,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace tenon::cpu::driver {
 namespace {
@@ -159,6 +162,22 @@ bool has_avx512() noexcept {
 #if defined(__x86_64__)
   return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512dq");
+#else
+  return false;
+#endif
+}
+
+bool has_bf16_tiles() noexcept {
+#if defined(__x86_64__)
+  static const bool lent = [] {
+    constexpr unsigned bf16 = 1u << 22, registers = 1u << 24;  // of leaf 7
+    constexpr long ask_for_state = 0x1023, tile_data = 18;     // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    if (!has_avx512() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+    if ((d & bf16) == 0 || (d & registers) == 0) return false;
+    return syscall(SYS_arch_prctl, ask_for_state, tile_data) == 0;
+  }();
+  return lent;
 #else
   return false;
 #endif

@@ -29,6 +29,9 @@ std::vector<Node> nodes();
 std::string cpu_model();
 // True when the processor multiplies bf16 with AVX-512 (`avx512_core` in oneDNN's words). [any-thread; cannot fail]
 bool has_avx512() noexcept;
+// True when the processor multiplies tiles of bf16 (AMX) and the system lends this process their registers, which the
+// first question asks for. [any-thread; does not block; cannot fail]
+bool has_bf16_tiles() noexcept;
 // Processors this process may run on, at least 1. [any-thread; does not block; cannot fail]
 unsigned affinity_count() noexcept;
 // Keeps the calling thread on `processors`; best effort. [any-thread; does not block; cannot fail]

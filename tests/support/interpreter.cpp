@@ -27,6 +27,12 @@ conform::AttributeValue attribute_of(const Attribute& attribute) {
 
 bool is_float(const TensorSpec& spec) { return author::is_float(static_cast<uint32_t>(spec.dtype)); }
 
+void round(const TensorSpec& spec, conform::Tensor& tensor) {
+  if (!is_float(spec)) return;
+  const auto format = conform::format_of(static_cast<uint32_t>(spec.dtype));
+  for (conform::Scalar& one : tensor.at) one.real = conform::rounded(format, one.real);
+}
+
 void run(const Graph& graph, const Graph::Node& node, Tensors& values) {
   const auto spec = [&](uint32_t index) -> const TensorSpec& { return graph.values()[index].spec; };
   if (node.op == Op::cast && is_float(spec(node.inputs[0])) && is_float(spec(node.outputs[0]))) {
@@ -71,6 +77,18 @@ Tensors run(const Graph& graph, const Tensors& given) {
   for (const Graph::Node& node : graph.nodes()) {
     const bool known = !node.outputs.empty() && values.count(node.outputs.front()) != 0;
     if (!known) run(graph, node, values);
+  }
+  return values;
+}
+
+Tensors run_rounded(const Graph& graph, const Tensors& given) {
+  Tensors values = given;
+  for (auto& [index, tensor] : values) round(graph.values()[index].spec, tensor);
+  for (const Graph::Node& node : graph.nodes()) {
+    run(graph, node, values);
+    for (const uint32_t index : node.outputs) {
+      if (index != TN_ABSENT) round(graph.values()[index].spec, values.at(index));
+    }
   }
   return values;
 }

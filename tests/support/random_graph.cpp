@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// random_graph.cpp: see random_graph.hpp.
-//
-// How large a value can get is carried along, and what gets too large is scaled down, so that nothing overflows.
-#include "support/random_graph.hpp"
+// random_graph.cpp: the steps of which a random graph is made; see random_graph.hpp.
+#include "support/random_graph_draws.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <random>
 #include <set>
 #include <stdexcept>
 
 namespace tenon::test {
 namespace {
 
-using Value = Graph::Value;
-using Ints = Graph::Ints;
-
 bool is_float(const TensorSpec& spec) { return spec.dtype == f32; }
 
-class Maker {
+class Maker : Draws {
  public:
-  Maker(uint64_t seed, const RandomGraphOptions& options) : options_(options), random_(seed) {}
+  Maker(uint64_t seed, const RandomGraphOptions& options) : Draws(seed), options_(options) {}
 
   RandomGraph run() && {
     real({between(1, 4), between(1, 5)});
@@ -35,106 +28,6 @@ class Maker {
   }
 
  private:
-  // Choices.
-  int between(int low, int high) {
-    return low + static_cast<int>(random_() % static_cast<uint64_t>(high - low + 1));
-  }
-  bool chance(int in) { return between(1, in) == 1; }
-  template <class T>
-  const T& one_of(const std::vector<T>& all) {
-    return all[static_cast<size_t>(between(0, static_cast<int>(all.size()) - 1))];
-  }
-  const Ints& dims(Value value) const { return g.spec(value).dims; }
-  size_t rank(Value value) const { return dims(value).size(); }
-  int axis_of(Value value) { return between(0, static_cast<int>(rank(value)) - 1); }
-
-  // Leaves. Numbers are eighths, which every type of a constant holds.
-  Value leaf(const TensorSpec& spec, const std::vector<double>& numbers, Graph::Role role) {
-    const bool input = role == Graph::Role::input, param = role == Graph::Role::param;
-    const std::string name = (input ? "i" : param ? "p" : "c") + std::to_string(made_.leaves.size());
-    made_.leaves.emplace(name, tensor_of(spec, numbers));
-    if (input) return g.input(name, spec);
-    if (param) return g.param(name, spec);
-    std::vector<std::byte> bytes(spec.bytes());
-    for (size_t i = 0; i < numbers.size(); ++i) {
-      const auto number = static_cast<float>(numbers[i]);
-      std::memcpy(bytes.data() + i * sizeof number, &number, sizeof number);
-    }
-    return g.constant(name, spec, bytes);
-  }
-  Value real(Ints shape, Graph::Role role) {
-    const TensorSpec spec{f32, std::move(shape)};
-    std::vector<double> numbers(spec.elements());
-    for (double& number : numbers) number = between(-12, 12) / 8.0;
-    return keep(leaf(spec, numbers, role), 1.5);
-  }
-  Value real(Ints shape) {
-    const int role = between(0, 5);
-    return real(std::move(shape), role == 0  ? Graph::Role::constant
-                                  : role < 3 ? Graph::Role::input
-                                             : Graph::Role::param);
-  }
-  Value weight(Ints shape) { return real(std::move(shape), Graph::Role::param); }
-  Value filled(Ints shape, double number) {
-    const TensorSpec spec{f32, std::move(shape)};
-    return leaf(spec, std::vector<double>(spec.elements(), number), Graph::Role::param);
-  }
-  Value index(Ints shape, int64_t below) {
-    const TensorSpec spec{i64, std::move(shape)};
-    std::vector<double> numbers(spec.elements());
-    for (double& number : numbers) number = between(0, static_cast<int>(below) - 1);
-    return leaf(spec, numbers, Graph::Role::input);
-  }
-  Value seed() { return leaf({u64, {}}, {static_cast<double>(between(0, 1000))}, Graph::Role::input); }
-
-  // A value that steps may use, and how large it gets.
-  Value keep(Value value, double limit) {
-    if (limit > 64) {
-      const double down = std::exp2(-std::ceil(std::log2(limit)));
-      value = g.scale(value, down);
-      limit = 1;
-    }
-    limits_[value.index] = limit;
-    if (g.spec(value).elements() <= 256) pool_.push_back(value);
-    return value;
-  }
-  double limit(Value value) const { return limits_.at(value.index); }
-  Value any() { return one_of(pool_); }
-  // One of at least `least` dims, or a new one.
-  Value any(size_t least, size_t most) {
-    for (int i = 0; i < 6; ++i) {
-      const Value value = any();
-      if (rank(value) >= least && rank(value) <= most) return value;
-    }
-    Ints shape;
-    for (size_t i = 0; i < least; ++i) shape.push_back(between(1, 4));
-    return real(std::move(shape));
-  }
-  Value image() {
-    const Value value = any(4, 4);
-    return dims(value)[2] >= 2 && dims(value)[3] >= 2 ? value : real({1, between(1, 4), 3, 3});
-  }
-  // Something that broadcasts with `value`.
-  Value partner(Value value) {
-    if (chance(5)) return keep(g.constant({f32, {}}, between(-6, 6) / 4.0), 1.5);
-    for (int i = 0; i < 5; ++i) {
-      const Value other = any();
-      if (broadcasts(dims(value), dims(other))) return other;
-    }
-    Ints shape = dims(value);
-    shape.erase(shape.begin(), shape.begin() + between(0, static_cast<int>(shape.size())));
-    for (int64_t& dim : shape) dim = chance(3) ? 1 : dim;
-    return real(std::move(shape));
-  }
-  static bool broadcasts(const Ints& a, const Ints& b) {
-    uint64_t elements = 1;
-    for (size_t i = 1; i <= std::max(a.size(), b.size()); ++i) {
-      const int64_t x = i > a.size() ? 1 : a[a.size() - i], y = i > b.size() ? 1 : b[b.size() - i];
-      if (x != y && x != 1 && y != 1) return false;
-      elements *= static_cast<uint64_t>(std::max(x, y));
-    }
-    return elements <= 256;
-  }
   // 0.5 or more.
   Value positive(Value value) { return g.scale(g.square(value), 1, 0.5); }
   double positive_limit(Value value) const { return limit(value) * limit(value) + 0.5; }
@@ -158,21 +51,14 @@ class Maker {
     };
     static const auto same = [](double x) { return x; };
     static const auto one = [](double) { return 1.0; };
-    static const std::vector<Known> ops = {{Op::neg, same},
-                                           {Op::abs, same},
-                                           {Op::relu, same},
-                                           {Op::gelu, same},
-                                           {Op::silu, same},
-                                           {Op::identity, same},
-                                           {Op::sigmoid, one},
-                                           {Op::tanh, one},
-                                           {Op::sign, one},
-                                           {Op::erf, one},
-                                           {Op::sin, one},
-                                           {Op::cos, one},
-                                           {Op::floor, [](double x) { return x + 1; }},
-                                           {Op::square, [](double x) { return x * x; }},
-                                           {Op::exp, [](double x) { return std::exp(x); }}};
+    // clang-format off
+    static const std::vector<Known> ops = {
+        {Op::neg, same}, {Op::abs, same}, {Op::relu, same}, {Op::gelu, same}, {Op::silu, same}, {Op::identity, same},
+        {Op::sigmoid, one}, {Op::tanh, one}, {Op::sign, one}, {Op::erf, one}, {Op::sin, one}, {Op::cos, one},
+        {Op::floor,  [](double x) { return x + 1; }},
+        {Op::square, [](double x) { return x * x; }},
+        {Op::exp,    [](double x) { return std::exp(x); }}};
+    // clang-format on
     const Value x = any();
     const Known& known = one_of(ops);
     if (known.op == Op::exp && limit(x) > 4) return;
@@ -412,11 +298,10 @@ class Maker {
   void train() {
     Value loss{};
     for (int i = 0; i < 3; ++i) {
-      const Value late =
-          pool_[pool_.size() - static_cast<size_t>(between(1, static_cast<int>(pool_.size() + 1) / 2))];
+      const Value value = late();
       Ints axes;
-      for (size_t axis = 0; axis < rank(late); ++axis) axes.push_back(static_cast<int64_t>(axis));
-      const Value mean = g.mean(late, axes);
+      for (size_t axis = 0; axis < rank(value); ++axis) axes.push_back(static_cast<int64_t>(axis));
+      const Value mean = g.mean(value, axes);
       loss = i == 0 ? mean : g.add(loss, mean);
     }
     std::vector<Value> params;
@@ -475,11 +360,6 @@ class Maker {
   }
 
   RandomGraphOptions options_;
-  std::mt19937_64 random_;
-  RandomGraph made_{};
-  Graph& g = made_.graph;
-  std::vector<Value> pool_{};
-  std::map<uint32_t, double> limits_{};
   std::set<uint32_t> outputs_{};
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // passes.hpp: graph → graph: what is computed stays, how it is computed changes, and each change is told with its reason.
 //
-// Invariant: a pass that succeeds gives a valid graph with the outputs of the one it was given, of equal numbers: exactly
-// (a zero may change its sign under pad), and for amp as if every value had been rounded to the type it has now. What was
-// asked for and could not be done is a Note.
+// Invariant: a pass that succeeds gives a valid graph with the outputs of the one it was given (but for updates that it was
+// told to stop) and equal numbers in them: exactly (a zero may change its sign under pad), and for amp as if every value had
+// been rounded to the type it has now. What was asked for and could not be done is a Note.
 #pragma once
 
 #include <tenon/graph.hpp>
@@ -39,22 +39,22 @@ struct Placement {
   std::string layout{};
 };
 
-// A parameter that is of a half type now, and the f32 parameter that is updated in its place: bind `master` to the numbers
-// `param` was going to have, `param` to the same in its type. Output `output` is the updated master.
+// A parameter that is of a half type now, and the f32 parameter that is updated in its place, by name. `master` is bound to
+// the numbers that `param` would have had, `param` to the same numbers rounded; output `output` is the updated master.
 struct Master {
   std::string param, master, output;
 };
 
-// A graph on its way through passes. `graph` is all there is to run; the lists say what a graph cannot.
+// A graph on its way through passes: `graph` is what there is to run, the lists say what a graph cannot. A pass takes a
+// graph, or what another pass gave.
 struct Rewritten {
-  Rewritten(Graph from)
-      : graph(std::move(from)) {  // implicit: a pass takes a graph or what another pass gave
+  Rewritten(Graph from) : graph(std::move(from)) {
     for (uint32_t i = 0; i < graph.values().size(); ++i) values.push_back(graph.value(i));
   }
 
   Graph graph;
-  std::vector<GraphValue>
-      values{};  // where each value of the first graph is found in this one; Value{}: it is gone
+  // Where each value of the first graph is found in this one, maybe in another type; GraphValue{} when it is gone.
+  std::vector<GraphValue> values{};
   std::vector<Note> notes{};
   std::vector<Alias> aliases{};
   std::vector<Placement> placements{};
@@ -76,8 +76,8 @@ enum class AmpLevel : uint8_t { O1 = 1, O2 = 2 };
 struct AmpOptions {
   AmpLevel level = AmpLevel::O1;
   DType half = bf16;  // or f16, whose loss wants scaling
-  std::vector<std::string> white{},
-      black{};  // ops ("exp") or nodes by the value they make ("fc1"), which count more
+  // Ops ("exp"), or nodes by the value they make ("fc1"), which count more than their ops.
+  std::vector<std::string> white{}, black{};
 };
 
 // Matmul and convolution sizes that tensor cores read eight at a time are padded with zeros, and results are cut to size.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// aliases.cpp: two ways to be honoured: the fragment is one elementwise pass, or the node that makes the output may work in
-// place and is the last to look at the input.
+// aliases.cpp: three ways to be honoured: the fragment is one elementwise pass; the node that makes the output may work in
+// place and is the last to look at the input; or the step of several nodes that makes it says so. Nodes that a kernel took
+// in after itself work in place where the kernel may.
 #include "aliases.hpp"
 
 #include "families.hpp"
+#include "fused.hpp"
 
 #include <algorithm>
 
@@ -46,7 +48,21 @@ bool works_in_place(const tn_node& node, uint32_t in, uint32_t out) {
   return read;
 }
 
-bool is_in_place_in_node(const FragmentView& fragment, const tn_alias& pair) {
+// The node whose step writes what `maker` makes: itself, or the kernel that took it in.
+std::span<const tn_node>::iterator writer_of(const FragmentView& fragment, const std::vector<Group>& groups,
+                                             std::span<const tn_node>::iterator maker) {
+  const auto nodes = fragment.nodes();
+  const auto at = static_cast<uint32_t>(maker - nodes.begin());
+  for (const Group& group : groups) {
+    if (!group.family->takes_in || at < group.first || at >= group.end) continue;
+    const uint32_t kernel = kernel_of(fragment, group.first);
+    return kernel <= at ? nodes.begin() + kernel : maker;
+  }
+  return maker;
+}
+
+bool is_in_place_in_node(const FragmentView& fragment, const std::vector<Group>& groups,
+                         const tn_alias& pair) {
   const uint32_t in = fragment.inputs()[pair.input], out = fragment.outputs()[pair.output];
   const auto outputs = fragment.outputs();
   // Copies to a second listing of an output, and of an input handed through, are made after all nodes.
@@ -58,8 +74,10 @@ bool is_in_place_in_node(const FragmentView& fragment, const tn_alias& pair) {
   const auto maker = std::find_if(nodes.begin(), nodes.end(), [&](const tn_node& node) {
     return names(node.outputs, node.output_count, out);
   });
-  if (maker == nodes.end() || !works_in_place(*maker, in, out)) return false;
-  return std::none_of(maker + 1, nodes.end(),
+  if (maker == nodes.end()) return false;
+  const auto writer = writer_of(fragment, groups, maker);
+  if (!works_in_place(*writer, in, writer == maker ? out : writer->outputs[0])) return false;
+  return std::none_of(writer + 1, nodes.end(),
                       [&](const tn_node& node) { return names(node.inputs, node.input_count, in); });
 }
 
@@ -72,8 +90,11 @@ uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>
   for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
     const tn_alias& pair = fragment.aliases()[i];
     const bool honoured =
-        one_pass ? is_in_place_in_pass(fragment, pair) : is_in_place_in_node(fragment, pair);
+        one_pass ? is_in_place_in_pass(fragment, pair) : is_in_place_in_node(fragment, groups, pair);
     if (honoured) mask |= uint64_t{1} << i;
+  }
+  for (const Group& group : groups) {
+    if (group.family->honoured != nullptr) mask |= group.family->honoured(fragment, group.first, group.end);
   }
   return mask;
 }

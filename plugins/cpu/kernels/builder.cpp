@@ -5,7 +5,10 @@
 #include "builder.hpp"
 
 #include "families.hpp"
+#include "fused.hpp"
 #include "tiles.hpp"
+
+#include <algorithm>
 
 namespace tenon::cpu {
 namespace {
@@ -90,10 +93,10 @@ Group group_around(const FragmentView& fragment, std::vector<Group>& groups, uin
                    const Family* family) {
   if (family->takes == nullptr) return {at, at + 1, family};
   Nodes taken = family->takes(fragment, at);
-  while (at > taken.first && (groups.empty() || !groups.back().family->fuses())) ++taken.first;
-  while (!groups.empty() && groups.back().end > taken.first) {
-    if (--groups.back().end == groups.back().first) groups.pop_back();
-  }
+  const bool after_pass = !groups.empty() && groups.back().family->fuses();
+  taken.first = std::max(taken.first, after_pass ? groups.back().first : at);
+  if (after_pass) groups.back().end = taken.first;
+  if (after_pass && groups.back().first == groups.back().end) groups.pop_back();
   return {taken.first, taken.end, family};
 }
 
@@ -103,12 +106,17 @@ std::vector<Group> groups_of(const FragmentView& fragment) {
   std::vector<Group> groups;
   for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
     const Family* const family = family_of(fragment.nodes()[i].op);
-    if (family->fuses() && !groups.empty() && groups.back().family == family) {
+    const Family* const before = groups.empty() ? nullptr : groups.back().family;
+    const bool joins = before != nullptr &&
+                       (family->build_all != nullptr
+                            ? before->build_all == family->build_all && !family->takes_in && !family->takes
+                            : family->fuses() && before == family);
+    if (joins) {
       ++groups.back().end;
-    } else {
-      groups.push_back(group_around(fragment, groups, i, family));
-      i = groups.back().end - 1;
+      continue;
     }
+    groups.push_back(group_around(fragment, groups, i, family));
+    i = (family->takes_in ? take_in_neighbours(fragment, groups) : groups.back().end) - 1;
   }
   return groups;
 }

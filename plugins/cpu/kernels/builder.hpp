@@ -50,8 +50,8 @@ class Builder {
 
 struct Family;
 
-// The nodes [first, end) of one step: elementwise neighbours, or a single node of another kind with the elementwise nodes
-// around it that its family takes along.
+// The nodes [first, end) of one step: elementwise neighbours, neighbours that a family builds together, or a single node,
+// with the elementwise neighbours that its family takes in.
 struct Group {
   uint32_t first, end;
   const Family* family;

@@ -94,16 +94,19 @@ Epilogue epilogue_of(const FragmentView& fragment, uint32_t product) {
 
 Nodes product_nodes(const FragmentView& fragment, uint32_t at) { return {at, epilogue_of(fragment, at).end}; }
 
+bool read_in(const FragmentView& fragment, uint32_t tensor, const Nodes& nodes) {
+  const auto range = fragment.nodes().subspan(nodes.first, nodes.end - nodes.first);
+  return std::any_of(range.begin(), range.end(), [&](const tn_node& node) {
+    const uint32_t* const end = node.inputs + node.input_count;
+    return std::find(node.inputs, end, tensor) != end;
+  });
+}
+
 bool wanted_outside(const FragmentView& fragment, uint32_t tensor, const Nodes& nodes) {
   const auto outputs = fragment.outputs();
   if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return true;
-  for (uint32_t n = 0; n < fragment.nodes().size(); ++n) {
-    if (n >= nodes.first && n < nodes.end) continue;
-    const tn_node& node = fragment.nodes()[n];
-    if (std::find(node.inputs, node.inputs + node.input_count, tensor) != node.inputs + node.input_count)
-      return true;
-  }
-  return false;
+  const auto count = static_cast<uint32_t>(fragment.nodes().size());
+  return read_in(fragment, tensor, {0, nodes.first}) || read_in(fragment, tensor, {nodes.end, count});
 }
 
 }  // namespace tenon::cpu

@@ -30,6 +30,8 @@ struct Nodes {
 // Family::takes of products.
 Nodes product_nodes(const FragmentView& fragment, uint32_t at);
 
+// Whether a node of [first, end) reads the tensor.
+bool read_in(const FragmentView& fragment, uint32_t tensor, const Nodes& nodes);
 // Whether any node outside [first, end), or the fragment's caller, reads the tensor.
 bool wanted_outside(const FragmentView& fragment, uint32_t tensor, const Nodes& nodes);
 

@@ -2,8 +2,14 @@
 // families.cpp: the rows.
 #include "families.hpp"
 
+#include "attention.hpp"
+#include "fused.hpp"
 #include "gemm.hpp"
+#include "loss.hpp"
 #include "matmul.hpp"
+#include "norm.hpp"
+#include "optimizer.hpp"
+#include "softmax.hpp"
 
 #include <tenon/author/text.hpp>
 
@@ -25,6 +31,9 @@ std::string refuse_movement(const FragmentView&, const tn_node& node) {
 double bytes_of(TensorView tensor) {
   return static_cast<double>(author::dtype_bytes(tensor.dtype(), tensor.elements()));
 }
+
+// Halves are widened in registers.
+uint32_t own_type(uint32_t dtype) noexcept { return dtype; }
 
 // Every operand once.
 Cost traffic(const FragmentView& fragment, const tn_node& node) {
@@ -83,6 +92,11 @@ Cost cost_of_random(const FragmentView& fragment, const tn_node& node) {
 bool draws_in_place(const tn_node& node, uint32_t input, uint32_t) {
   return input == 0 && (node.op == TN_OP_dropout || node.op == TN_OP_advance);
 }
+Cost cost_of_attention(const FragmentView& fragment, const tn_node& node) {
+  Cost out = traffic(fragment, node);
+  out.flops = attention_flops(fragment, node);
+  return out;
+}
 
 constexpr std::string_view elementwise = "elementwise";
 
@@ -105,6 +119,18 @@ constexpr Family rows[] = {
     {.name = "INDEXING", .build = build_indexing, .cost = cost_of_indexing},
     {.name = "RANDOM", .build = build_random, .cost = cost_of_random, .in_place = draws_in_place},
     {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement, .cost = cost_of_movement},
+    {.name = "NORM", .build_all = build_norm, .takes_in = true, .in_place = whole_in_place},
+    {.name = "SOFTMAX", .build_all = build_softmax, .takes_in = true, .in_place = whole_in_place},
+    {.name = "LOSS", .build_all = build_loss, .takes_in = true, .in_place = whole_in_place},
+    {.name = "ATTENTION",
+     .build = build_attention,
+     .cost = cost_of_attention,
+     .computes_in = attention_dtype},
+    {.name = "OPTIMIZER",
+     .build_all = build_updates,
+     .computes_in = own_type,
+     .honoured = honoured_by_update},
+    {.name = "SCALING", .build_all = build_updates, .computes_in = own_type, .honoured = honoured_by_update},
 };
 
 constexpr uint8_t no_row = 0xFF;

@@ -24,9 +24,11 @@ struct Family {
   std::string (*refuse)(const FragmentView& fragment, const tn_node& node) = nullptr;
   // Adds the node's steps. NULL beside a NULL `build_all`: its nodes join their neighbours in one elementwise pass.
   Status (*build)(Builder& builder, const tn_node& node, unsigned threads) = nullptr;
-  // Adds one step for the nodes [first, end).
+  // Adds one step for the nodes [first, end): neighbours of all families that name the same function.
   Status (*build_all)(Builder& builder, uint32_t first, uint32_t end, unsigned threads) = nullptr;
-  // Of `build_all`: the elementwise nodes around node `at` that its step computes too, and itself.
+  // Of `build_all`: the nodes are one of the family, and the elementwise neighbours that its step takes in.
+  bool takes_in = false;
+  // Of `build_all`: the nodes around node `at` that its step computes, itself among them.
   Nodes (*takes)(const FragmentView& fragment, uint32_t at) = nullptr;
   // NULL: every operand is read or written once, and that is all.
   Cost (*cost)(const FragmentView& fragment, const tn_node& node) = nullptr;
@@ -35,6 +37,8 @@ struct Family {
   // Whether an output may stand in the place of an input of the same dims, dtype and strides: each element is read before
   // it is written, and nothing of that input is read after. NULL: none may.
   bool (*in_place)(const tn_node& node, uint32_t input, uint32_t output) = nullptr;
+  // The declared aliases whose outputs the step of `build_all` may write in place, as tn_support.alias_mask.
+  uint64_t (*honoured)(const FragmentView& fragment, uint32_t first, uint32_t end) = nullptr;
 
   bool fuses() const noexcept { return build == nullptr && build_all == nullptr; }
 };

@@ -45,21 +45,46 @@ constexpr tn_pattern_step conv_bias_act[] = {
     step<2>(activation, TN_PATTERN_OPTIONAL),
 };
 
+// Statistics of a normalisation, and the sum that goes on beside it, are wanted later.
+constexpr uint32_t batch_norm[] = {TN_OP_batch_norm_train, TN_OP_batch_norm_infer, TN_OP_batch_norm_apply};
+constexpr uint32_t batch_norm_back[] = {TN_OP_batch_norm_grad, TN_OP_batch_norm_grad_apply};
+constexpr uint32_t row_norm[] = {TN_OP_layer_norm, TN_OP_rms_norm};
+constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
+                                        TN_OP_silu_grad};
+constexpr tn_pattern_step bn_act[] = {
+    step<in0>(batch_norm, TN_PATTERN_OUTPUT),
+    step<0>(activation),
+};
+constexpr tn_pattern_step bn_add_act[] = {
+    step<in0>(batch_norm, TN_PATTERN_OUTPUT),
+    step<0, in1>(add),
+    step<1>(activation),
+};
+constexpr tn_pattern_step act_bn_backward[] = {
+    step<in0, in1>(activation_grad, TN_PATTERN_OUTPUT),
+    step<0>(batch_norm_back),
+};
+constexpr tn_pattern_step add_norm[] = {
+    step<in0, in1>(add, TN_PATTERN_OUTPUT),
+    step<0>(row_norm),
+};
+
 template <size_t count>
 constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]) {
   return {.name = name, .steps = steps, .step_count = count, .reserved = 0};
 }
 
-constexpr tn_pattern of_onednn[] = {
-    row("gemm_epilogue", gemm_epilogue),
-    row("conv_bias_act", conv_bias_act),
+// Those of oneDNN last: a build without it publishes the others.
+constexpr tn_pattern rows[] = {
+    row("bn_act", bn_act),     row("bn_add_act", bn_add_act),       row("act_bn_backward", act_bn_backward),
+    row("add_norm", add_norm), row("gemm_epilogue", gemm_epilogue), row("conv_bias_act", conv_bias_act),
 };
+constexpr uint64_t by_onednn = 2;
 
 }  // namespace
 
 tn_pattern_list published_patterns() noexcept {
-  return has_onednn() ? tn_pattern_list{.items = of_onednn, .count = std::size(of_onednn)}
-                      : tn_pattern_list{};
+  return {.items = rows, .count = std::size(rows) - (has_onednn() ? 0 : by_onednn)};
 }
 
 }  // namespace tenon::cpu

@@ -60,11 +60,12 @@ class Sequence final : public Program {
 // What nodes of one step read of each other, and, where nobody else wants it, wrote for each other.
 double kept_inside(const FragmentView& fragment, const Group& group) {
   double bytes = 0;
-  for (uint32_t n = group.first; n + 1 < group.end; ++n) {
-    const uint32_t made = fragment.nodes()[n].outputs[0];
+  for (const tn_node& node : fragment.nodes().subspan(group.first, group.end - group.first)) {
+    const uint32_t made = node.output_count > 0 ? node.outputs[0] : TN_ABSENT;
+    if (made == TN_ABSENT || !read_in(fragment, made, {group.first, group.end})) continue;
     const TensorView tensor = fragment.tensor(made);
-    const bool wanted = wanted_outside(fragment, made, {group.first, group.end});
-    bytes += (wanted ? 1 : 2) * static_cast<double>(author::dtype_bytes(tensor.dtype(), tensor.elements()));
+    const bool leaves = wanted_outside(fragment, made, {group.first, group.end});
+    bytes += (leaves ? 1 : 2) * static_cast<double>(author::dtype_bytes(tensor.dtype(), tensor.elements()));
   }
   return bytes;
 }
@@ -89,7 +90,7 @@ double predicted_ns(const FragmentView& fragment, const std::vector<Group>& grou
 // The first node that is not computed in its own type, in words; "" when all are.
 std::string conversion(const FragmentView& fragment, const std::vector<Group>& groups) {
   for (const Group& group : groups) {
-    const bool together = !group.family->fuses() && group.end - group.first > 1;
+    const bool together = group.family->takes != nullptr && group.end - group.first > 1;
     for (uint32_t n = group.first; n < group.end; ++n) {
       const uint32_t half = converted_half(fragment, fragment.nodes()[n]);
       if (half == TN_DTYPE_NONE) continue;

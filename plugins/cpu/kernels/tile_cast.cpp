@@ -6,6 +6,7 @@
 #include "half.hpp"
 #include "tile_loops.hpp"
 #include "view.hpp"
+#include "wide.hpp"
 
 #include <cstring>
 #include <limits>
@@ -170,7 +171,7 @@ TileFn narrowing(uint32_t dtype) noexcept {
   if (is_native(dtype)) return nullptr;
   return with_type(dtype, [](auto type) -> TileFn {
     using T = decltype(type);
-    return map1<Wide<T>, Wide<T>, Narrow<T>>;
+    return widest<map1<Wide<T>, Wide<T>, Narrow<T>>>();
   });
 }
 

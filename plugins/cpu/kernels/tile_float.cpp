@@ -4,6 +4,7 @@
 // Where a formula cancels or amplifies a rounding, f32 is computed in f64 inside the op and rounded once.
 // Invariant: NaN comes out wherever the op's meaning lets it; max, min, relu and clip pass it on.
 #include "tile_loops.hpp"
+#include "wide.hpp"
 
 #include <cmath>
 #include <numbers>
@@ -143,47 +144,47 @@ template <class T>
 TileFn unary_op(uint32_t op, bool variant) noexcept {
   switch (op) {
     case TN_OP_neg:
-      return map1<T, T, Neg>;
+      return widest<map1<T, T, Neg>>();
     case TN_OP_abs:
-      return map1<T, T, Abs>;
+      return widest<map1<T, T, Abs>>();
     case TN_OP_exp:
-      return map1<T, T, Exp>;
+      return widest<map1<T, T, Exp>>();
     case TN_OP_log:
-      return map1<T, T, Log>;
+      return widest<map1<T, T, Log>>();
     case TN_OP_sqrt:
-      return map1<T, T, Sqrt>;
+      return widest<map1<T, T, Sqrt>>();
     case TN_OP_rsqrt:
-      return map1<T, T, Rsqrt>;
+      return widest<map1<T, T, Rsqrt>>();
     case TN_OP_square:
-      return map1<T, T, Square>;
+      return widest<map1<T, T, Square>>();
     case TN_OP_reciprocal:
-      return map1<T, T, Reciprocal>;
+      return widest<map1<T, T, Reciprocal>>();
     case TN_OP_sigmoid:
-      return map1<T, T, Sigmoid>;
+      return widest<map1<T, T, Sigmoid>>();
     case TN_OP_tanh:
-      return map1<T, T, Tanh>;
+      return widest<map1<T, T, Tanh>>();
     case TN_OP_relu:
-      return map1<T, T, Relu>;
+      return widest<map1<T, T, Relu>>();
     case TN_OP_gelu:
-      return variant ? map1<T, T, GeluTanh> : map1<T, T, Gelu>;
+      return variant ? widest<map1<T, T, GeluTanh>>() : widest<map1<T, T, Gelu>>();
     case TN_OP_silu:
-      return map1<T, T, Silu>;
+      return widest<map1<T, T, Silu>>();
     case TN_OP_floor:
-      return map1<T, T, Floor>;
+      return widest<map1<T, T, Floor>>();
     case TN_OP_sign:
-      return map1<T, T, Sign>;
+      return widest<map1<T, T, Sign>>();
     case TN_OP_erf:
-      return map1<T, T, Erf>;
+      return widest<map1<T, T, Erf>>();
     case TN_OP_sin:
-      return map1<T, T, Sin>;
+      return widest<map1<T, T, Sin>>();
     case TN_OP_cos:
-      return map1<T, T, Cos>;
+      return widest<map1<T, T, Cos>>();
     case TN_OP_is_finite:
-      return map1<uint8_t, T, Finite>;
+      return widest<map1<uint8_t, T, Finite>>();
     case TN_OP_scale:
-      return map1_with<T, T, Scale>;
+      return widest<map1_with<T, T, Scale>>();
     case TN_OP_identity:
-      return map1<T, T, Identity>;
+      return widest<map1<T, T, Identity>>();
     default:
       return nullptr;
   }
@@ -193,35 +194,35 @@ template <class T>
 TileFn binary_op(uint32_t op, bool variant) noexcept {
   switch (op) {
     case TN_OP_add:
-      return map2<T, T, Add>;
+      return widest<map2<T, T, Add>>();
     case TN_OP_sub:
-      return map2<T, T, Sub>;
+      return widest<map2<T, T, Sub>>();
     case TN_OP_mul:
-      return map2<T, T, Mul>;
+      return widest<map2<T, T, Mul>>();
     case TN_OP_div:
-      return map2<T, T, Div>;
+      return widest<map2<T, T, Div>>();
     case TN_OP_max:
-      return map2<T, T, Max>;
+      return widest<map2<T, T, Max>>();
     case TN_OP_min:
-      return map2<T, T, Min>;
+      return widest<map2<T, T, Min>>();
     case TN_OP_pow:
-      return map2<T, T, Pow>;
+      return widest<map2<T, T, Pow>>();
     case TN_OP_mod:
-      return map2<T, T, Mod>;
+      return widest<map2<T, T, Mod>>();
     case TN_OP_relu_grad:
-      return map2<T, T, ReluGrad>;
+      return widest<map2<T, T, ReluGrad>>();
     case TN_OP_gelu_grad:
-      return variant ? map2<T, T, GeluTanhGrad> : map2<T, T, GeluGrad>;
+      return variant ? widest<map2<T, T, GeluTanhGrad>>() : widest<map2<T, T, GeluGrad>>();
     case TN_OP_silu_grad:
-      return map2<T, T, SiluGrad>;
+      return widest<map2<T, T, SiluGrad>>();
     case TN_OP_sigmoid_grad:
-      return map2<T, T, SigmoidGrad>;
+      return widest<map2<T, T, SigmoidGrad>>();
     case TN_OP_tanh_grad:
-      return map2<T, T, TanhGrad>;
+      return widest<map2<T, T, TanhGrad>>();
     case TN_OP_clip:
-      return map3<T, T, Clip>;
+      return widest<map3<T, T, Clip>>();
     case TN_OP_fma:
-      return map3<T, T, Fma>;
+      return widest<map3<T, T, Fma>>();
     default:
       return nullptr;
   }

@@ -54,20 +54,20 @@ TEST_CASE("rules: dtypes that ops.def forbids are invalid, with all of them told
   FragmentBuilder f;
   const uint32_t a = f.input(TN_DTYPE_f32, {4}), b = f.input(TN_DTYPE_i32, {4});
   f.node(TN_OP_add, {a, b}, {f.output(TN_DTYPE_f32, {4})});
-  CHECK(refused(f, TN_INVALID) == "node 0 (add): takes one type that is not bool; it got (f32, i32) → f32");
+  CHECK(refused(f, TN_INVALID) == "node 0 (add): takes one type that is not bool; it got f32, i32 → f32");
 }
 
 TEST_CASE("rules: shapes that do not fit are invalid, with both sides told") {
   FragmentBuilder f;
   const uint32_t a = f.input(TN_DTYPE_f32, {4, 3}), b = f.input(TN_DTYPE_f32, {4});
   f.node(TN_OP_add, {a, b}, {f.output(TN_DTYPE_f32, {4, 3})});
-  CHECK(refused(f, TN_INVALID) == "node 0 (add): input 1 is [4], which does not broadcast to [4,3]");
+  CHECK(refused(f, TN_INVALID) == "node 0 (add): [4] does not broadcast with the other inputs (4 meets 3)");
 
   FragmentBuilder sum;
   sum.node(TN_OP_sum, {sum.input(TN_DTYPE_f32, {4, 3})}, {sum.output(TN_DTYPE_f32, {3})})
       .integers("axes", {1})
       .integer("keepdims", 0);
-  CHECK(refused(sum, TN_INVALID) == "node 0 (sum): its output is [3] and must be [4]");
+  CHECK(refused(sum, TN_INVALID) == "node 0 (sum): output 0 is [3] and must be [4]");
 }
 
 TEST_CASE("rules: a missing attribute is invalid by its name") {
@@ -101,13 +101,13 @@ TEST_CASE("rules: what is read before it is computed, or computed twice, is inva
   const uint32_t x = early.input(TN_DTYPE_f32, {4}), t = early.tensor(TN_DTYPE_f32, {4});
   early.node(TN_OP_add, {x, t}, {early.output(TN_DTYPE_f32, {4})});
   early.node(TN_OP_neg, {x}, {t});
-  CHECK(refused(early, TN_INVALID) == "node 0 (add): reads tensor 1 before it is computed");
+  CHECK(refused(early, TN_INVALID) == "node 0 (add): reads tensor 1 before it is made");
 
   FragmentBuilder twice;
   const uint32_t y = twice.input(TN_DTYPE_f32, {4}), z = twice.output(TN_DTYPE_f32, {4});
   twice.node(TN_OP_neg, {y}, {z});
   twice.node(TN_OP_abs, {y}, {z});
-  CHECK(refused(twice, TN_INVALID) == "node 1 (abs): writes tensor 1 a second time");
+  CHECK(refused(twice, TN_INVALID) == "node 1 (abs): makes tensor 1 a second time");
 }
 
 TEST_CASE("rules: the greatest of nothing is invalid") {

@@ -86,6 +86,20 @@ TEST_CASE("graph: several outputs can be taken apart and named one by one") {
   CHECK(g.values()[mean.index].name == "mean");
 }
 
+TEST_CASE("graph: names that are known at run time only") {
+  Graph g;
+  const std::vector<std::string> names = {"sum", "squares"};
+  const auto made = g.named(names).batch_norm_stats(g.input("x", {f32, {2, 3}}));
+  CHECK(g.values()[made[0].index].name == "sum");
+  CHECK(g.values()[made[1].index].name == "squares");
+}
+
+TEST_CASE("graph: communicators are known by number, in copies too") {
+  Graph g;
+  g.communicator(2, 8).communicator(0, 4);
+  CHECK(Graph(g).communicators() == std::map<int64_t, int64_t>{{0, 4}, {2, 8}});
+}
+
 TEST_CASE("graph: an optional input and its output are left out together") {
   Graph g;
   const auto w = g.param("w", {bf16, {8}}), dw = g.input("g", {bf16, {8}}), lr = g.input("lr", {f32, {}});

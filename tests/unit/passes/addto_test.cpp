@@ -59,7 +59,7 @@ TEST_CASE("addto: gradients of a parameter that is used twice accumulate") {
   CHECK(work.graph.nodes()[work.aliases[0].node].op == Op::add);
 }
 
-TEST_CASE("addto: a term that others still need is not overwritten; the other one may be") {
+TEST_CASE("addto: a term that others still need is not overwritten, the other one may be") {
   Graph g = joined(2);
   g.output("norm", g.named("norm").square(g.value(index_of(g, "p1"))));
   CHECK(writes_over(done(passes::addto(g)), "s2", "p2"));

@@ -127,6 +127,24 @@ TEST_CASE("amp: a constant is made in the type in which it is read") {
   CHECK(reads(work.graph, "y", 1) == "half");
 }
 
+TEST_CASE("amp: a constant loses nothing for others by being read in the half type") {
+  Graph g;
+  const auto x = g.input("x", {f32, {4, 4}});
+  const auto tenth = g.named("tenth").constant(TensorSpec{f32, {}}, 0.1);
+  g.output("y", g.named("y").mul(g.matmul(x, x), tenth));
+  g.output("tenth", tenth);
+  const passes::Rewritten work = o1(g);
+  CHECK(dtype(work.graph, "tenth") == bf16);
+  CHECK(output(work.graph, "tenth") == "tenth.f32");
+  CHECK(work.graph.nodes()[maker(work.graph, "tenth.f32")].op == Op::constant);
+
+  g.output("wide", g.named("wide").cast(tenth, f64));
+  const passes::Rewritten wider = o1(g);
+  CHECK(dtype(wider.graph, "tenth") == f32);
+  CHECK(reads(wider.graph, "wide", 0) == "tenth");
+  CHECK(reads(wider.graph, "y", 1) == "tenth.bf16");
+}
+
 TEST_CASE("amp: a constant that the half type cannot hold keeps its node in f32") {
   Graph g;
   const auto x = g.input("x", {f32, {4, 4}});
@@ -304,6 +322,17 @@ TEST_CASE("amp: gradients are unscaled in f32") {
   g.output("unscaled", out[1]);
   for (const AmpLevel level : {AmpLevel::O1, AmpLevel::O2})
     CHECK(reads(done(passes::amp(g, {.level = level})).graph, "unscaled", 1) == "dw.f32");
+}
+
+TEST_CASE("amp: gradients go back through the casts, and are of their parameters' types") {
+  for (const AmpLevel level : {AmpLevel::O1, AmpLevel::O2}) {
+    const Graph g = network();
+    passes::Rewritten work = done(passes::amp(g, {.level = level}));
+    const auto w = work.values[index_of(g, "w")], loss = work.values[index_of(g, "mean")];
+    const auto gradients = work.graph.gradients(loss, {w});
+    REQUIRE_MESSAGE(gradients.ok(), gradients.message());
+    CHECK(work.graph.spec((*gradients)[0]).dtype == (level == AmpLevel::O1 ? f32 : bf16));
+  }
 }
 
 TEST_CASE("amp: names that are taken get a number") {

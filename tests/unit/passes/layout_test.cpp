@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK(count(work.graph, Op::convert_layout) == 4);  // x, two filters, y
 }
 
-TEST_CASE("layout: shapes, names and types stay; only strides are said") {
+TEST_CASE("layout: shapes, names and types stay, only strides are said") {
   const Graph g = block();
   const passes::Rewritten work = done(passes::layout(g));
   for (const char* name : {"c1", "n1", "y"}) CHECK(spec(work.graph, name).dims == spec(g, name).dims);
@@ -73,6 +73,7 @@ TEST_CASE("layout: images whose two orders are the same are never converted") {
   const passes::Rewritten work = done(passes::layout(g));
   CHECK(work.graph.text() == g.text());
   CHECK(work.placements.empty());
+  CHECK(told(work, "") == "- layout: layout nhwc: there is no convolution that would gain\n");
 }
 
 TEST_CASE("layout: who cannot follow reads a dense value, converted once") {
@@ -111,6 +112,16 @@ TEST_CASE("layout: a small operand that is broadcast is read as it lies") {
   CHECK(strides(work, "y") == Ints{192, 1, 48, 8});
 }
 
+TEST_CASE("layout: an image that is broadcast is no reason to convert what it is added to") {
+  Graph g;
+  const auto c = g.named("c").conv2d(g.input("x", {f16, {1, 8, 4, 6}}), g.param("w", {f16, {8, 8, 1, 1}}));
+  const auto batch = g.input("batch", {f16, {5, 8, 4, 6}});
+  g.output("y", g.named("y").add(c, batch));
+  const passes::Rewritten work = done(passes::layout(g));
+  CHECK(reads(work.graph, "y", 0) == "c.dense");
+  CHECK(reads(work.graph, "y", 1) == "batch");
+}
+
 TEST_CASE("layout: a graph without convolutions stays, and it says so") {
   Graph g;
   g.output("y", g.relu(g.input("x", {f16, {2, 8, 4, 6}})));
@@ -140,6 +151,7 @@ TEST_CASE("layout: nchw is what graphs are in, and no name is a mistake") {
   const passes::Rewritten work = done(passes::layout(g, {.prefer = "nchw"}));
   CHECK(work.graph.text() == g.text());
   CHECK(told(work, "") == "- layout: layout nchw: graphs are in it\n");
+  CHECK(passes::layout(g, {.prefer = "no name"}).message().find("layout: prefer 'no name' is no layout") ==
+        0);
   CHECK_FALSE(passes::layout(g, {.prefer = ""}).ok());
-  CHECK_FALSE(passes::layout(g, {.prefer = "no name"}).ok());
 }

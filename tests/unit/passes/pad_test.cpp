@@ -114,7 +114,7 @@ TEST_CASE("pad: f32 is padded when asked for only") {
 TEST_CASE("pad: empty tensors and options without effect are met calmly") {
   CHECK_FALSE(has(done(passes::pad(product({0, 0}, {0, 0}))).graph, "a.padded"));
   CHECK(told(done(passes::pad(product({5, 7}, {7, 3}), {.multiple = 1})), "") ==
-        "- pad: sizes padded: every size is a multiple of 1\n");
+        "- pad: sizes padded: no matmul or convolution has one that is no multiple of 1\n");
 }
 
 TEST_CASE("pad: options out of range are refused") {

@@ -100,6 +100,21 @@ TEST_CASE("passes: a graph with a mistake is refused by each with the mistake") 
   CHECK(passes::run(g, {}).message() == mistake);
 }
 
+TEST_CASE("passes: a pass that finds nothing to do says so") {
+  Graph g;
+  const auto x = g.input("x", {i32, {8, 8}});
+  g.output("y", g.named("y").transpose(x, {1, 0}));
+  const passes::Rewritten work = done(passes::run(g, everything));
+  CHECK(work.graph.text() == g.text());
+  CHECK(passes::explain(work.notes) ==
+        "- prune: nodes that no output needs: there are none\n"
+        "- amp: nodes in bf16: none computes in f32\n"
+        "- pad: sizes padded: no matmul or convolution has one that is no multiple of 8\n"
+        "- layout: layout nhwc: there is no convolution that would gain\n"
+        "- addto: max_inplace_grad_add 8: no sum has a product or convolution among its terms\n"
+        "- in_place: results over inputs: no node is of a kind that can\n");
+}
+
 TEST_CASE("passes: one line for each note, with a sign for whether it was done") {
   const passes::Note notes[] = {
       {.pass = "amp", .where = "fc", .what = "matmul in bf16", .reason = "white list"},

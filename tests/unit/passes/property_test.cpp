@@ -38,11 +38,11 @@ passes::Options options_from(Choice& chance, const Graph& graph) {
   passes::Options out;
   const auto name_of_a_value = [&] { return graph.values()[chance.random()() % graph.values().size()].name; };
   const auto names_of_params = [&] {
-    std::vector<std::string> out;
+    std::vector<std::string> names;
     for (const Graph::ValueInfo& info : graph.values()) {
-      if (info.role == Graph::Role::param && chance(2)) out.push_back(info.name);
+      if (info.role == Graph::Role::param && chance(2)) names.push_back(info.name);
     }
-    return out;
+    return names;
   };
   if (chance(2)) {
     out.prune = passes::PruneOptions{};
@@ -174,6 +174,27 @@ std::string broken_layout(const passes::Rewritten& work) {
   return "";
 }
 
+// Casts of floats after mixed precision: none to a type that is there already, none twice, none of what was widened.
+std::string broken_casts(const Graph& graph) {
+  const auto dtype_of = [&](uint32_t value) { return graph.values()[value].spec.dtype; };
+  const auto is_float = [](DType dtype) {
+    return dtype == f16 || dtype == bf16 || dtype == f32 || dtype == f64;
+  };
+  std::set<std::pair<uint32_t, DType>> seen;
+  for (const Graph::Node& node : graph.nodes()) {
+    if (node.op != Op::cast) continue;
+    const uint32_t from = node.inputs[0], to = node.outputs[0], made = graph.values()[from].producer;
+    if (!is_float(dtype_of(from)) || !is_float(dtype_of(to))) continue;
+    const std::string& called = graph.values()[to].name;
+    if (dtype_of(from) == dtype_of(to)) return called + " is a cast to the type it has";
+    if (!seen.insert({from, dtype_of(to)}).second) return called + " is cast twice";
+    if (made == TN_ABSENT || graph.nodes()[made].op != Op::cast) continue;
+    const DType origin = dtype_of(graph.nodes()[made].inputs[0]);
+    if (is_float(origin) && bits(origin) < bits(dtype_of(from))) return called + " goes through a wider type";
+  }
+  return "";
+}
+
 std::string told(const passes::Options& options) {
   std::string out;
   if (options.prune) out += " prune";
@@ -208,6 +229,7 @@ TEST_CASE("passes: a graph computes what it computed after every combination of 
     const Tensors found = run(work.graph, bound(work.graph, with_masters(made.leaves, work)));
     REQUIRE(differences(made.graph, expected, work, found) == "");
     REQUIRE(broken_layout(work) == "");
+    if (options.amp) REQUIRE(broken_casts(work.graph) == "");
     for (int order = 0; order < 4; ++order) REQUIRE(broken_alias(work, chance.random()) == "");
     const bool stops = options.prune && !options.prune->stop_gradient.empty();
     REQUIRE((stops || work.graph.outputs().size() == made.graph.outputs().size() + work.masters.size()));

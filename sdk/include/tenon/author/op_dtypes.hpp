@@ -11,7 +11,7 @@
 
 namespace tenon::author::detail {
 
-// Every other input from `first` on and before `last`, and every output, so far as they are there, is of `dtype`.
+// Whether every input from `first` on and before `last`, or every output, so far as it is there, is of `dtype`.
 inline bool inputs_are(const NodeView& node, uint32_t dtype, uint32_t first = 0, uint32_t last = UINT32_MAX) {
   for (uint32_t i = first; i < std::min(last, node.inputs()); ++i) {
     if (node.has(i) && node.in(i).dtype() != dtype) return false;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// op_shapes_network.hpp: the shape column of ops.def for layers (windows, normalisations, losses, attention) and for
-// collectives as nodes.
+// op_shapes_network.hpp: the shape column of ops.def for layers (windows, normalisations, losses, attention), updates
+// of parameters and collectives as nodes.
 //
 // Invariant: as in op_shapes.hpp, nothing overflows: a window's numbers are held below 2^31 first.
 #pragma once
 
 #include <tenon/author/op_shapes.hpp>
+#include <tenon/author/op_update.hpp>
 
 namespace tenon::author::detail {
 
@@ -147,6 +148,27 @@ inline Status check_attention(const NodeView& node) {
   TN_TRY(expect(node, 0, query));
   TN_TRY(expect(node, 1, key));
   return expect(node, 2, key);
+}
+
+// Weights, gradients and states are of one shape, the rest are scalars; an output is of the shape of what it renews.
+inline Status check_update(const NodeView& node) {
+  const uint32_t op = node.op();
+  const bool optimizer = op_row(op).family == "OPTIMIZER";
+  const OptimizerForm form = optimizer_form(op);
+  const std::span<const int64_t> scalar;
+  for (uint32_t i = 0; i < node.inputs(); ++i) {
+    const bool whole = optimizer && (i < form.rate() || i == form.master());
+    const bool gradient = op == TN_OP_check_finite_and_unscale && i > 0;
+    if (!gradient) TN_TRY(expect_input(node, i, whole ? node.dims(0) : scalar));
+  }
+  for (uint32_t i = 0; i < node.outputs(); ++i) {
+    if (!node.gives(i)) continue;
+    const uint32_t from = renewed_input(op, i);
+    if (from != TN_ABSENT && !node.has(from))
+      return node.malformed(text("output ", i, " renews input ", from, ", which is absent"));
+    TN_TRY(expect(node, i, from == TN_ABSENT ? scalar : node.dims(from)));
+  }
+  return {};
 }
 
 // all_gather and reduce_scatter: only the communicator knows how many ranks there are, so one dim 0 has to divide the other.

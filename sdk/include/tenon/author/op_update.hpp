@@ -79,34 +79,6 @@ inline bool are_update_dtypes(const NodeView& node) {
   return true;
 }
 
-// Weights, gradients and states are of one shape, the rest are scalars; an output is of the shape of what it renews.
-inline Status check_update(const NodeView& node) {
-  const uint32_t op = node.op();
-  const bool optimizer = op_row(op).family == "OPTIMIZER";
-  const OptimizerForm form = optimizer_form(op);
-  for (uint32_t i = 0; i < node.inputs(); ++i) {
-    if (!node.has(i)) continue;
-    const bool whole = optimizer ? i < form.rate() || i == form.master() : false;
-    const bool gradient = op == TN_OP_check_finite_and_unscale && i > 0;
-    const std::span<const int64_t> wanted = whole      ? node.dims(0)
-                                            : gradient ? node.dims(i)
-                                                       : std::span<const int64_t>();
-    if (same_dims(node.dims(i), wanted)) continue;
-    return node.malformed(text("input ", i, " is ", words(node.dims(i)), " and must be ", words(wanted)));
-  }
-  for (uint32_t i = 0; i < node.outputs(); ++i) {
-    if (!node.gives(i)) continue;
-    const uint32_t from = renewed_input(op, i);
-    if (from != TN_ABSENT && !node.has(from))
-      return node.malformed(text("output ", i, " renews input ", from, ", which is absent"));
-    const std::span<const int64_t> wanted = from == TN_ABSENT ? std::span<const int64_t>() : node.dims(from);
-    if (same_dims(node.out(i).dims(), wanted)) continue;
-    return node.malformed(
-        text("output ", i, " is ", words(node.out(i).dims()), " and must be ", words(wanted)));
-  }
-  return {};
-}
-
 }  // namespace detail
 
 }  // namespace tenon::author

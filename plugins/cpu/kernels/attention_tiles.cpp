@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention_tiles.cpp: the loops, on tile registers 0 to 3 for sums, 4 and 5 for left, 6 and 7 for right operands.
+//
+// Invariant: tile registers hold something between ThreadTiles' beginning and its end alone.
+#include "attention_tiles.hpp"
+
+#include "attention_vector.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#define TENON_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+
+namespace tenon::cpu {
+namespace {
+
+constexpr size_t tile_stride = 64;
+constexpr size_t sum_stride = tile_queries * sizeof(float);
+
+typedef uint32_t Words __attribute__((vector_size(64)));
+typedef uint16_t Halves __attribute__((vector_size(32)));
+
+// Pairs of neighbours along a row become a column: the rows of `square` are rows of 32 numbers.
+[[gnu::always_inline]] inline void load_row(Vector<float>& out, const TileSource& s, uint32_t row,
+                                            uint32_t first) {
+  alignas(64) BF16 line[tile_depth] = {};
+  const uint32_t n = s.width > first ? std::min(tile_depth, s.width - first) : 0;
+  const BF16* from = line;
+  if (row < s.rows) {
+    from = s.from + row * s.row + first;
+    if (n < tile_depth) {
+      std::memcpy(line, from, n * sizeof(BF16));
+      from = line;
+    }
+  }
+  std::memcpy(&out, from, sizeof out);  // numbers of two bytes lie anywhere
+}
+
+[[gnu::always_inline]] inline void load_some(Halves& out, const BF16* from, uint32_t n) {
+  if (n == tile_rows) {
+    std::memcpy(&out, from, sizeof out);
+    return;
+  }
+  alignas(32) BF16 line[tile_rows] = {};
+  std::memcpy(line, from, n * sizeof(BF16));
+  std::memcpy(&out, line, sizeof out);
+}
+
+// Words of the numbers at one place of two rows: the first row's in the low half.
+[[gnu::always_inline]] inline void load_pair(Vector<float>& out, const TileSource& s, uint32_t row,
+                                             uint32_t first) {
+  const uint32_t n = s.width > first ? std::min(tile_rows, s.width - first) : 0;
+  Halves half[2] = {};
+  for (uint32_t i = 0; i < 2; ++i) {
+    if (row + i < s.rows) load_some(half[i], s.from + (row + i) * s.row + first, n);
+  }
+  out = (Vector<float>)(__builtin_convertvector(half[0], Words) | __builtin_convertvector(half[1], Words)
+                                                                      << 16);
+}
+
+// The bits of a bf16 next to x, in the upper half of each word. x is at least 0.
+[[gnu::always_inline]] inline void round_up_high(Words& out, const Vector<float>& x) {
+  const Words bits = (Words)x;
+  out = bits + 0x7fff + ((bits >> 16) & 1);
+}
+
+// Loading a tile does not tell the compiler that it reads memory: what is to be read is written before this.
+inline void meet_memory() { asm volatile("" ::: "memory"); }
+
+struct alignas(64) TileLayout {
+  uint8_t palette = 1, start = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+
+}  // namespace
+
+ThreadTiles::ThreadTiles() noexcept {
+  TileLayout layout;
+  for (uint32_t i = 0; i < 8; ++i) {
+    layout.row_bytes[i] = tile_stride;
+    layout.rows[i] = tile_rows;
+  }
+  // The intrinsic would tell the compiler of the layout's first bytes alone.
+  asm volatile("ldtilecfg %0" : : "m"(layout));
+}
+
+ThreadTiles::~ThreadTiles() { asm volatile("tilerelease"); }
+
+TENON_TILES void pack_keys(const TileSource& source, BF16* tiles) noexcept {
+  for (uint32_t half = 0; half < 2; ++half) {
+    for (uint32_t first = 0; first < source.width; first += tile_depth, tiles += tile_elements) {
+      for (uint32_t row = 0; row < tile_rows; ++row) {
+        Vector<float> line;
+        load_row(line, source, half * tile_rows + row, first);
+        store(reinterpret_cast<float*>(tiles + row * tile_depth), line);
+      }
+    }
+  }
+}
+
+TENON_TILES void pack_values(const TileSource& source, BF16* tiles) noexcept {
+  for (uint32_t first = 0; first < whole_tiles(source.width); first += tile_rows, tiles += tile_elements) {
+    Vector<float> square[tile_rows];
+    for (uint32_t pair = 0; pair < tile_rows; ++pair) load_pair(square[pair], source, 2 * pair, first);
+    turn<float>(square);
+    for (uint32_t row = 0; row < tile_rows; ++row)
+      store(reinterpret_cast<float*>(tiles + row * tile_depth), square[row]);
+  }
+}
+
+TENON_TILES void pack_queries(const TileSource& source, BF16* tiles) noexcept {
+  for (uint32_t first = 0; first < source.width; first += tile_depth) {
+    for (uint32_t half = 0; half < 2; ++half, tiles += tile_elements) {
+      Vector<float> square[tile_rows];
+      for (uint32_t row = 0; row < tile_rows; ++row)
+        load_row(square[row], source, half * tile_rows + row, first);
+      turn<float>(square);
+      for (uint32_t row = 0; row < tile_rows; ++row)
+        store(reinterpret_cast<float*>(tiles + row * tile_depth), square[row]);
+    }
+  }
+}
+
+TENON_TILES void tile_scores(const BF16* keys, const BF16* queries, uint32_t count, uint32_t width,
+                             float* scores) noexcept {
+  meet_memory();
+  const uint32_t steps = width / tile_depth;
+  for (uint32_t key = 0; key < count; key += 2 * tile_rows) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    const BF16* const upper = keys + static_cast<size_t>(key / tile_rows) * steps * tile_elements;
+    const BF16* const lower = upper + static_cast<size_t>(steps) * tile_elements;
+    for (uint32_t step = 0; step < steps; ++step) {
+      _tile_loadd(4, upper + step * tile_elements, tile_stride);
+      _tile_loadd(5, lower + step * tile_elements, tile_stride);
+      _tile_loadd(6, queries + 2 * step * tile_elements, tile_stride);
+      _tile_loadd(7, queries + (2 * step + 1) * tile_elements, tile_stride);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+    float* const out = scores + key * tile_queries;
+    _tile_stored(0, out, sum_stride);
+    _tile_stored(1, out + tile_rows, sum_stride);
+    _tile_stored(2, out + tile_rows * tile_queries, sum_stride);
+    _tile_stored(3, out + tile_rows * tile_queries + tile_rows, sum_stride);
+  }
+}
+
+TENON_TILES void tile_sums(const BF16* values, const BF16* shares, uint32_t count, uint32_t width,
+                           bool accumulate, float* sums) noexcept {
+  meet_memory();
+  const uint32_t tiles = width / tile_rows;
+  for (uint32_t tile = 0; tile < tiles; tile += 2) {
+    float* const out = sums + tile * tile_rows * tile_queries;
+    if (accumulate) {
+      _tile_loadd(0, out, sum_stride);
+      _tile_loadd(1, out + tile_rows, sum_stride);
+      _tile_loadd(2, out + tile_rows * tile_queries, sum_stride);
+      _tile_loadd(3, out + tile_rows * tile_queries + tile_rows, sum_stride);
+    } else {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_zero(2);
+      _tile_zero(3);
+    }
+    for (uint32_t step = 0; step < count / tile_depth; ++step) {
+      const BF16* const left = values + (static_cast<size_t>(step) * tiles + tile) * tile_elements;
+      _tile_loadd(4, left, tile_stride);
+      _tile_loadd(5, left + tile_elements, tile_stride);
+      _tile_loadd(6, shares + 2 * step * tile_elements, tile_stride);
+      _tile_loadd(7, shares + (2 * step + 1) * tile_elements, tile_stride);
+      _tile_dpbf16ps(0, 4, 6);
+      _tile_dpbf16ps(1, 4, 7);
+      _tile_dpbf16ps(2, 5, 6);
+      _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, out, sum_stride);
+    _tile_stored(1, out + tile_rows, sum_stride);
+    _tile_stored(2, out + tile_rows * tile_queries, sum_stride);
+    _tile_stored(3, out + tile_rows * tile_queries + tile_rows, sum_stride);
+  }
+}
+
+TENON_TILES void tile_soften(const float* scores, uint32_t count, float scale, Softmax<float>& softmax,
+                             BF16* shares) noexcept {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (uint32_t v = 0; v < 2; ++v) {
+    const float* const column = scores + v * lanes<float>;
+    Vector<float> before, even = Vector<float>{} - infinity, odd = even, x, y;
+    for (uint32_t key = 0; key < count; key += 2) {
+      load(x, column + key * tile_queries);
+      load(y, column + (key + 1) * tile_queries);
+      even = x > even ? x : even;
+      odd = y > odd ? y : odd;
+    }
+    load(before, softmax.largest + v * lanes<float>);
+    const Vector<float> now = (even > odd ? even : odd) * scale;
+    const Vector<float> largest = now > before ? now : before;
+    const Vector<float> base = largest == -infinity ? Vector<float>{} : largest;
+    Vector<float> shrink, sum, low, high;
+    exp2_below<float, true>(shrink, before - base);
+    load(sum, softmax.sum + v * lanes<float>);
+    sum *= shrink;
+    store(softmax.largest + v * lanes<float>, largest);
+    store(softmax.shrink + v * lanes<float>, shrink);
+    for (uint32_t key = 0; key < count; key += 2) {
+      load(x, column + key * tile_queries);
+      load(y, column + (key + 1) * tile_queries);
+      exp2_below<float, false>(low, x * scale - base);
+      exp2_below<float, false>(high, y * scale - base);
+      sum += low + high;
+      Words a, b;
+      round_up_high(a, low);
+      round_up_high(b, high);
+      BF16* const to =
+          shares + (key / tile_depth * 2 + v) * tile_elements + key % tile_depth / 2 * tile_depth;
+      store(reinterpret_cast<float*>(to), (Vector<float>)((a >> 16) | (b & 0xffff0000u)));
+    }
+    store(softmax.sum + v * lanes<float>, sum);
+  }
+}
+
+}  // namespace tenon::cpu
+
+#endif

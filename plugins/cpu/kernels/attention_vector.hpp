@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// attention_vector.hpp: rows of 64 bytes as one value, on any processor, for the inner loops of attention.
+//
+// Compilers split such a value where registers are narrower. Files that include this are compiled with contraction.
+// Invariant: functions take and give vectors by reference, so no calling convention depends on the instruction set.
+#pragma once
+
+#include "attention_rows.hpp"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace tenon::cpu {
+
+template <class T>
+struct VectorOf {
+  typedef T type __attribute__((vector_size(64)));
+  typedef T in_memory __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+template <class T>
+[[gnu::always_inline]] inline void load(Vector<T>& out, const T* from) noexcept {
+  out = *reinterpret_cast<const typename VectorOf<T>::in_memory*>(from);
+}
+template <class T>
+[[gnu::always_inline]] inline void store(T* to, const Vector<T>& x) noexcept {
+  *reinterpret_cast<typename VectorOf<T>::in_memory*>(to) = x;
+}
+// The first n elements, zeros after them.
+template <class T>
+[[gnu::always_inline]] inline void load_some(Vector<T>& out, const T* from, uint32_t n) noexcept {
+  if (n == lanes<T>) return load(out, from);
+  alignas(64) T all[lanes<T>] = {};
+  std::memcpy(all, from, n * sizeof(T));
+  load(out, all);
+}
+template <class T>
+[[gnu::always_inline]] inline void store_some(T* to, const Vector<T>& x, uint32_t n) noexcept {
+  if (n == lanes<T>) return store(to, x);
+  alignas(64) T all[lanes<T>];
+  store(all, x);
+  std::memcpy(to, all, n * sizeof(T));
+}
+
+// ln 2 to the k, over k!.
+template <class T>
+constexpr T exp2_term(int k) noexcept {
+  constexpr double ln2 = 0.69314718055994530942;
+  double out = 1;
+  for (int i = 1; i <= k; ++i) out = out * ln2 / i;
+  return static_cast<T>(out);
+}
+
+// 2^x for x of at most 0, by Taylor's series around the nearest integer, to about one ULP. Where x is below the least normal
+// exponent, -∞ included: 0, or where that is as good the least normal number. NaN stays NaN.
+template <class T, bool to_zero>
+[[gnu::always_inline]] inline void exp2_below(Vector<T>& out, const Vector<T>& x) noexcept {
+  constexpr bool narrow = sizeof(T) == 4;
+  using Bits = std::conditional_t<narrow, int32_t, int64_t>;
+  typedef Bits Integers __attribute__((vector_size(64)));
+  constexpr int degree = narrow ? 7 : 13, mantissa = narrow ? 23 : 52, bias = narrow ? 127 : 1023;
+  // Adding `round` leaves the nearest integer, biased as an exponent, in the low bits.
+  constexpr T least = static_cast<T>(1 - bias), round = (narrow ? T(12582912) : T(6755399441055744)) + bias;
+  const Vector<T> lowest = Vector<T>{} + least, bounded = lowest > x ? lowest : x;
+  const Vector<T> shifted = bounded + round;
+  const Vector<T> part = bounded - (shifted - round);
+  Vector<T> series = Vector<T>{} + exp2_term<T>(degree);
+#pragma GCC unroll 16
+  for (int k = degree - 1; k >= 0; --k) series = series * part + exp2_term<T>(k);
+  const Integers power = (Integers)shifted << mantissa;
+  out = series * (Vector<T>)power;
+  if (to_zero) out = (Vector<T>)((Integers)out & ~(Integers)(x < least));
+}
+
+namespace detail {
+
+// Element j of the row `i` and of its partner `i + step`, exchanged across the step.
+template <uint32_t n, uint32_t step, class V, size_t... j>
+[[gnu::always_inline]] inline void exchange(V& low, V& high, std::index_sequence<j...>) noexcept {
+  const V a = low, b = high;
+  low = __builtin_shufflevector(a, b, ((j & step) != 0 ? n + j - step : j)...);
+  high = __builtin_shufflevector(a, b, ((j & step) != 0 ? n + j : j + step)...);
+}
+
+template <uint32_t step, class T>
+[[gnu::always_inline]] inline void exchange_all(Vector<T>* rows) noexcept {
+  constexpr uint32_t n = lanes<T>;
+#pragma GCC unroll 16
+  for (uint32_t i = 0; i < n; ++i) {
+    if ((i & step) == 0) exchange<n, step>(rows[i], rows[i + step], std::make_index_sequence<n>());
+  }
+}
+
+}  // namespace detail
+
+// A square of lanes<T> rows, turned in place.
+template <class T>
+[[gnu::always_inline]] inline void turn(Vector<T>* rows) noexcept {
+  detail::exchange_all<1, T>(rows);
+  detail::exchange_all<2, T>(rows);
+  detail::exchange_all<4, T>(rows);
+  if constexpr (lanes<T> == 16) detail::exchange_all<8, T>(rows);
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// chain.cpp: laying a chain out, and running it.
+//
+// Invariant: a value has one address for each stretch; an op's result shares none with its operands.
+#include "chain.hpp"
+
+#include "past_cache.hpp"
+
+#include <tenon/author/names.hpp>
+
+#include <algorithm>
+
+namespace tenon::cpu {
+
+using Value = Chain::Value;
+
+Value Chain::load(const Place& place, uint32_t dtype) {
+  const auto value = static_cast<Value>(values_.size());
+  values_.push_back({.in_memory = is_native(dtype), .place = place});
+  if (!is_native(dtype)) {
+    actions_.push_back({.kind = Action::Kind::load,
+                        .widen = widen_row(dtype),
+                        .place = place,
+                        .element_bytes = author::dtype_bits(dtype) / 8,
+                        .out = value});
+  }
+  return value;
+}
+
+Value Chain::hole() {
+  hole_ = static_cast<Value>(values_.size());
+  values_.push_back({});
+  return hole_;
+}
+
+Value Chain::compute(TileFn fn, const Immediate& imm, Value a, Value b, Value c) {
+  const auto value = static_cast<Value>(values_.size());
+  values_.push_back({});
+  actions_.push_back(
+      {.kind = Action::Kind::compute, .fn = fn, .imm = imm, .out = value, .operands = {a, b, c}});
+  return value;
+}
+
+void Chain::store(Value value, const Place& place, uint32_t dtype, uint64_t elements, bool exact) {
+  const uint64_t bytes = author::dtype_bytes(dtype, elements);
+  actions_.push_back({.kind = Action::Kind::store,
+                      .narrow = exact ? pack_row(dtype) : narrow_row(dtype),
+                      .place = place,
+                      .element_bytes = author::dtype_bits(dtype) / 8,
+                      .past_cache = bytes >= past_cache_bytes,
+                      .operands = {value, none, none}});
+}
+
+bool Chain::is_result(Value value) const noexcept {
+  return std::find(results_.begin(), results_.end(), value) != results_.end();
+}
+
+// A value that goes to memory of its own type is computed right there, unless the kernel reads it: it may want it more
+// often than it may be written.
+void Chain::adopt_outputs() {
+  std::erase_if(actions_, [&](const Action& action) {
+    if (action.kind != Action::Kind::store || action.narrow != nullptr || action.past_cache) return false;
+    const Value value = action.operands[0];
+    if (values_[value].in_memory || is_result(value)) return false;
+    values_[value].in_memory = true;
+    values_[value].place = action.place;
+    return true;
+  });
+}
+
+bool Chain::finish() {
+  adopt_outputs();
+  uint32_t slots = 0;
+  for (Info& info : values_) {
+    if (!info.in_memory) info.slot = slots++;
+  }
+  return slots <= most_slots && results_.size() <= most_results;
+}
+
+void* Chain::address(const Stretch& stretch, Value value) const noexcept {
+  if (value == none) return nullptr;
+  const Info& info = values_[value];
+  if (info.in_memory) return stretch.run.at(info.place) + stretch.at * class_bytes(reg_);
+  if (value == hole_ && stretch.hole != nullptr) return const_cast<void*>(stretch.hole);
+  for (size_t i = 0; stretch.to != nullptr && i < results_.size(); ++i) {
+    if (results_[i] == value) return stretch.to[i];
+  }
+  return stretch.scratch + info.slot * slot_bytes;
+}
+
+void Chain::act(const Stretch& stretch, uint32_t n, bool stores) const noexcept {
+  for (const Action& action : actions_) {
+    switch (action.kind) {
+      case Action::Kind::load:
+        action.widen(stretch.run.at(action.place) + stretch.at * action.element_bytes,
+                     static_cast<float*>(address(stretch, action.out)), n);
+        break;
+      case Action::Kind::compute:
+        action.fn(address(stretch, action.out), address(stretch, action.operands[0]),
+                  address(stretch, action.operands[1]), address(stretch, action.operands[2]), n, action.imm);
+        break;
+      case Action::Kind::store:
+        if (stores) put(stretch, action, n);
+        break;
+    }
+  }
+}
+
+void Chain::put(const Stretch& stretch, const Action& action, uint32_t n) const noexcept {
+  alignas(64) std::byte narrowed[slot_bytes / 2];
+  std::byte* const to = stretch.run.at(action.place) + stretch.at * action.element_bytes;
+  const auto* from = static_cast<const std::byte*>(address(stretch, action.operands[0]));
+  if (action.narrow != nullptr) {
+    std::byte* const half = action.past_cache ? narrowed : to;
+    action.narrow(reinterpret_cast<const float*>(from), half, n);
+    from = half;
+  }
+  if (action.past_cache)
+    write_past_cache(to, from, n * action.element_bytes);
+  else if (from != to)
+    std::memcpy(to, from, n * action.element_bytes);
+}
+
+Chain::Tiles Chain::read(const Run& run, uint64_t at, uint32_t n, Scratch& scratch, bool stores,
+                         void* const* to) const {
+  const Stretch stretch{.run = run, .at = at, .scratch = scratch.bytes, .hole = nullptr, .to = to};
+  act(stretch, n, stores);
+  Tiles tiles{};
+  for (size_t i = 0; i < results_.size(); ++i) tiles.value[i] = address(stretch, results_[i]);
+  return tiles;
+}
+
+Chain::Tiles Chain::read_row(const Run& run, uint64_t at, uint64_t n, Scratch& scratch,
+                             void* const* rows) const {
+  Tiles first{};
+  for (uint64_t done = 0; done < n; done += tile()) {
+    void* to[most_results] = {};
+    for (size_t i = 0; i < results_.size(); ++i)
+      to[i] = static_cast<std::byte*>(rows[i]) + done * class_bytes(reg_);
+    const auto now = static_cast<uint32_t>(std::min<uint64_t>(tile(), n - done));
+    const Tiles tiles = read(run, at + done, now, scratch, true, to);
+    if (done == 0) first = tiles;
+    if (actions_.empty()) break;  // results in memory are whole rows already
+  }
+  return first;
+}
+
+void* Chain::target(const Run& run, uint64_t at, Scratch& scratch) const {
+  return address({.run = run, .at = at, .scratch = scratch.bytes, .hole = nullptr, .to = nullptr}, hole_);
+}
+
+void* Chain::target_row(const Run& run, uint64_t at, void* row) const {
+  return address({.run = run, .at = at, .scratch = nullptr, .hole = row, .to = nullptr}, hole_);
+}
+
+void Chain::write(const Run& run, uint64_t at, uint32_t n, Scratch& scratch) const {
+  act({.run = run, .at = at, .scratch = scratch.bytes, .hole = nullptr, .to = nullptr}, n, true);
+}
+
+void Chain::write_row(const Run& run, uint64_t at, uint64_t n, Scratch& scratch, const void* row) const {
+  for (uint64_t done = 0; done < n && !actions_.empty(); done += tile()) {
+    const Stretch stretch{.run = run,
+                          .at = at + done,
+                          .scratch = scratch.bytes,
+                          .hole = static_cast<const std::byte*>(row) + done * class_bytes(reg_),
+                          .to = nullptr};
+    act(stretch, static_cast<uint32_t>(std::min<uint64_t>(tile(), n - done)), true);
+  }
+}
+
+}  // namespace tenon::cpu

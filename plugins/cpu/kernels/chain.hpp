@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// chain.hpp: the elementwise nodes before or after a kernel's own arithmetic, run on one stretch of memory at a time.
+//
+// A chain before a kernel loads operands, computes, and offers what the kernel reads. A chain after one is handed what the
+// kernel computed (the hole), computes, and stores. Both may store what else is wanted. With no nodes, and a type that is
+// computed as it is stored, a chain is nothing but an address.
+// Invariant: every value is rounded to its dtype before anything reads it, as it would be in memory, so a node gives the
+// same bits in a chain and on its own.
+#pragma once
+
+#include "half_rows.hpp"
+#include "step.hpp"
+#include "tile_ops.hpp"
+
+namespace tenon::cpu {
+
+class Chain {
+ public:
+  using Value = uint32_t;
+  static constexpr Value none = UINT32_MAX;
+  static constexpr uint32_t slot_bytes = 4096;  // a tile of one value; several share L1
+  static constexpr uint32_t most_slots = 16;
+  static constexpr uint32_t most_results = 2;
+
+  // A thread's own room for one chain.
+  struct Scratch {
+    alignas(64) std::byte bytes[most_slots * slot_bytes];
+  };
+
+  // All values are of class `reg`: f32 or f64.
+  explicit Chain(Reg reg = Reg::f32) : reg_(reg) {}
+  // The longest stretch of one call.
+  uint32_t tile() const noexcept { return slot_bytes / class_bytes(reg_); }
+
+  // Elements lie densely at `place`.
+  Value load(const Place& place, uint32_t dtype);
+  Value hole();
+  Value compute(TileFn fn, const Immediate& imm, Value a, Value b = none, Value c = none);
+  // `exact`: the dtype holds the value as it is.
+  void store(Value value, const Place& place, uint32_t dtype, uint64_t elements, bool exact);
+  // The next thing that the kernel reads.
+  void result(Value value) { results_.push_back(value); }
+  // After the last of these. False when too many values are alive: the chain must not be run.
+  bool finish();
+  bool empty() const noexcept { return values_.empty(); }
+
+  // The results at [at, at + n), n ≤ tile: in memory, in `scratch`, or at to[i] where that is given and needed. Without
+  // `stores` nothing is written to memory.
+  struct Tiles {
+    const void* value[most_results];
+  };
+  Tiles read(const Run& run, uint64_t at, uint32_t n, Scratch& scratch, bool stores,
+             void* const* to = nullptr) const;
+  // The same for a row of any length; `rows` has room for each result.
+  Tiles read_row(const Run& run, uint64_t at, uint64_t n, Scratch& scratch, void* const* rows) const;
+
+  // Where the kernel is to put [at, at + n), n ≤ tile, before `write`. A row goes to `row` or straight to memory.
+  void* target(const Run& run, uint64_t at, Scratch& scratch) const;
+  void* target_row(const Run& run, uint64_t at, void* row) const;
+  void write(const Run& run, uint64_t at, uint32_t n, Scratch& scratch) const;
+  void write_row(const Run& run, uint64_t at, uint64_t n, Scratch& scratch, const void* row) const;
+
+ private:
+  struct Info {
+    bool in_memory = false;
+    Place place{};
+    uint32_t slot = 0;
+  };
+  struct Action {
+    enum class Kind : uint32_t { load, compute, store };
+    Kind kind;
+    TileFn fn = nullptr;
+    WidenRow widen = nullptr;    // of a load of halves
+    NarrowRow narrow = nullptr;  // of a store of halves
+    Immediate imm{};
+    Place place{};
+    uint32_t element_bytes = 0;
+    bool past_cache = false;
+    Value out = none, operands[3] = {none, none, none};
+  };
+
+  // Where one stretch is.
+  struct Stretch {
+    const Run& run;
+    uint64_t at;
+    std::byte* scratch;
+    const void* hole;
+    void* const* to;
+  };
+  void* address(const Stretch& stretch, Value value) const noexcept;
+  void act(const Stretch& stretch, uint32_t n, bool stores) const noexcept;
+  void put(const Stretch& stretch, const Action& action, uint32_t n) const noexcept;
+  bool is_result(Value value) const noexcept;
+  void adopt_outputs();
+
+  Reg reg_;
+  std::vector<Info> values_;
+  std::vector<Action> actions_;
+  std::vector<Value> results_;
+  Value hole_ = none;
+};
+
+}  // namespace tenon::cpu

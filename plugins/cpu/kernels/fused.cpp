@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+// fused.cpp: from nodes to chains.
+//
+// Invariant: a tensor that leaves a chain is stored once; a later chain of the same step loads it from there.
+#include "fused.hpp"
+
+#include "families.hpp"
+
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+
+namespace tenon::cpu {
+
+using Value = Chain::Value;
+
+namespace {
+
+bool is_float(uint32_t dtype) noexcept { return dtype >= TN_DTYPE_f16 && dtype <= TN_DTYPE_f64; }
+
+// The operand whose shape and class are the kernel's.
+TensorView whole(const FragmentView& fragment, const tn_node& kernel) noexcept {
+  return fragment.tensor(kernel.inputs[0]);
+}
+
+bool matches(TensorView tensor, TensorView whole) noexcept {
+  return is_float(tensor.dtype()) && class_of(tensor.dtype()) == class_of(whole.dtype()) &&
+         author::same_dims(tensor, whole);
+}
+
+// How many inputs of an op, from the first, have the whole shape; 0 where its first output does not.
+uint32_t whole_inputs(uint32_t op) noexcept {
+  switch (op) {
+    case TN_OP_batch_norm_train:
+    case TN_OP_batch_norm_infer:
+    case TN_OP_batch_norm_apply:
+    case TN_OP_layer_norm:
+    case TN_OP_rms_norm:
+    case TN_OP_softmax:
+    case TN_OP_log_softmax:
+    case TN_OP_cross_entropy_grad:
+      return 1;
+    case TN_OP_batch_norm_grad:
+    case TN_OP_batch_norm_grad_apply:
+    case TN_OP_layer_norm_grad:
+    case TN_OP_rms_norm_grad:
+    case TN_OP_softmax_grad:
+      return 2;
+    default:
+      return 0;
+  }
+}
+
+// Whether the kernel takes what `node` makes as a parameter, or `node` a statistic that the kernel makes: neither is at
+// hand while a chain runs.
+bool meets_beside(const tn_node& kernel, const tn_node& node) noexcept {
+  for (uint32_t i = whole_inputs(kernel.op); i < kernel.input_count; ++i) {
+    if (kernel.inputs[i] == node.outputs[0]) return true;
+  }
+  for (uint32_t k = 1; k < kernel.output_count; ++k) {
+    for (uint32_t i = 0; i < node.input_count; ++i) {
+      if (node.inputs[i] == kernel.outputs[k]) return true;
+    }
+  }
+  return false;
+}
+
+// Whether `node`, an elementwise neighbour of `kernel`, can run in its step.
+bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& node) noexcept {
+  if (!family_of(node.op)->fuses() || node.input_count == 0 || node.op == TN_OP_broadcast_to) return false;
+  if (whole_inputs(kernel.op) == 0 || meets_beside(kernel, node)) return false;
+  const TensorView shape = whole(fragment, kernel);
+  for (uint32_t i = 0; i < node.input_count; ++i) {
+    if (!matches(fragment.tensor(node.inputs[i]), shape)) return false;
+  }
+  return matches(fragment.tensor(node.outputs[0]), shape);
+}
+
+}  // namespace
+
+uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups) {
+  Group group = groups.back();
+  const uint32_t kernel = group.first;
+  const tn_node& node = fragment.nodes()[kernel];
+  groups.pop_back();
+  while (!groups.empty() && groups.back().family->fuses() && kernel - group.first < most_joining &&
+         joins(fragment, node, fragment.nodes()[group.first - 1])) {
+    --group.first;
+    if (--groups.back().end == groups.back().first) groups.pop_back();
+  }
+  while (group.end < fragment.nodes().size() && group.end - kernel <= most_joining &&
+         joins(fragment, node, fragment.nodes()[group.end])) {
+    ++group.end;
+  }
+  groups.push_back(group);
+  return group.end;
+}
+
+uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept {
+  while (family_of(fragment.nodes()[first].op)->fuses()) ++first;
+  return first;
+}
+
+Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept {
+  return class_of(whole(fragment, kernel).dtype());
+}
+
+bool whole_in_place(const tn_node& node, uint32_t input, uint32_t output) {
+  return output == 0 && input < whole_inputs(node.op);
+}
+
+uint32_t FusedNodes::stored_dtype(uint32_t tensor) const {
+  const Reg reg = kernel_class(fragment_, fragment_.nodes()[kernel_]);
+  const uint32_t own = fragment_.tensor(tensor).dtype();
+  return class_of(own) == reg ? own : static_cast<uint32_t>(reg == Reg::f64 ? TN_DTYPE_f64 : TN_DTYPE_f32);
+}
+
+bool FusedNodes::wanted(uint32_t tensor, uint32_t from) const {
+  const auto outputs = fragment_.outputs();
+  if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return true;
+  for (uint32_t n = from; n < fragment_.nodes().size(); ++n) {
+    const tn_node& node = fragment_.nodes()[n];
+    if (std::find(node.inputs, node.inputs + node.input_count, tensor) != node.inputs + node.input_count)
+      return true;
+  }
+  return false;
+}
+
+Result<Value> FusedNodes::value_of(Values& values, uint32_t tensor) {
+  Value& value = values.of[tensor];
+  const uint32_t dtype = stored_dtype(tensor);
+  if (value == Chain::none) value = values.chain.load(TN_TRY(arrangement_.input(tensor, dtype)), dtype);
+  return value;
+}
+
+// Stores the result when a node from `read_from` on wants it.
+Status FusedNodes::add(Values& values, const tn_node& node, uint32_t read_from) {
+  const uint32_t tensor = node.outputs[0], dtype = fragment_.tensor(tensor).dtype();
+  const Reg reg = class_of(dtype);
+  Value operands[3] = {Chain::none, Chain::none, Chain::none};
+  for (uint32_t i = 0; i < node.input_count; ++i) operands[i] = TN_TRY(value_of(values, node.inputs[i]));
+  Value value = operands[0];
+  if (node.op == TN_OP_cast) {
+    value = values.chain.compute(cast_op(reg, dtype), {}, value);
+  } else if (node.op != TN_OP_identity) {
+    const bool variant = author::attribute_i64(node, "tanh").value_or(0) != 0;
+    const Immediate imm{.a = author::attribute_f64(node, "scale").value_or(1),
+                        .b = author::attribute_f64(node, "bias").value_or(0)};
+    value = values.chain.compute(tile_op(node.op, reg, variant), imm, operands[0], operands[1], operands[2]);
+    if (const TileFn narrow = needs_narrowing(node.op) ? narrowing(dtype) : nullptr; narrow != nullptr)
+      value = values.chain.compute(narrow, {}, value);
+  }
+  values.of[tensor] = value;
+  if (wanted(tensor, read_from))
+    values.chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements(),
+                       true);
+  return {};
+}
+
+Result<Chain> FusedNodes::read(std::span<const uint32_t> tensors) {
+  const tn_node& kernel = fragment_.nodes()[kernel_];
+  Chain chain(kernel_class(fragment_, kernel));
+  Values values{chain, std::vector<Value>(fragment_.tensors().size(), Chain::none)};
+  for (uint32_t n = first_; n < kernel_; ++n) TN_TRY(add(values, fragment_.nodes()[n], kernel_ + 1));
+  for (const uint32_t tensor : tensors) chain.result(TN_TRY(value_of(values, tensor)));
+  if (!chain.finish()) return Status(TN_INTERNAL, "more values before a kernel than a chain holds");
+  return chain;
+}
+
+Result<Chain> FusedNodes::write(uint32_t tensor) {
+  const tn_node& kernel = fragment_.nodes()[kernel_];
+  Chain chain(kernel_class(fragment_, kernel));
+  const bool made = tensor != TN_ABSENT && wanted(tensor, kernel_ + 1);
+  if (!made && end_ - first_ == 1) return chain;
+  Values values{chain, std::vector<Value>(fragment_.tensors().size(), Chain::none)};
+  Value value = chain.hole();
+  if (made) {
+    const uint32_t dtype = stored_dtype(tensor);
+    if (const TileFn narrow = narrowing(dtype); narrow != nullptr && end_ > kernel_ + 1)
+      value = chain.compute(narrow, {}, value);
+    values.of[tensor] = value;
+    if (wanted(tensor, end_))
+      chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements(),
+                  end_ > kernel_ + 1);
+  }
+  for (uint32_t n = kernel_ + 1; n < end_; ++n) TN_TRY(add(values, fragment_.nodes()[n], end_));
+  if (!chain.finish()) return Status(TN_INTERNAL, "more values after a kernel than a chain holds");
+  return chain;
+}
+
+}  // namespace tenon::cpu

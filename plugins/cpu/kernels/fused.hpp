@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// fused.hpp: a kernel's node and the elementwise nodes that run with it in one step.
+//
+// An elementwise node joins when it computes on the kernel's whole shape in the kernel's class of float: before the kernel
+// it feeds one of its inputs, after it takes what it made; whatever else it reads or makes is loaded or stored beside.
+// Invariant: what joins in groups_of is what FusedNodes turns into chains.
+#pragma once
+
+#include "arrangement.hpp"
+#include "chain.hpp"
+
+namespace tenon::cpu {
+
+// At most this many elementwise nodes join on either side.
+inline constexpr uint32_t most_joining = 3;
+
+// Takes the elementwise nodes around the last group's node into it: those before it from the group before, those after it
+// from the fragment. Says which node comes next. [any-thread; may throw bad_alloc]
+uint32_t take_in_neighbours(const FragmentView& fragment, std::vector<Group>& groups);
+
+// The one node from `first` on, the first of a group, that is not elementwise.
+uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept;
+
+// The kernel's node of a group, and the group's nodes around it.
+struct KernelGroup {
+  const tn_node& node;
+  uint32_t first, kernel, end;
+};
+
+// The class that a kernel of this node computes in.
+Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept;
+
+// Family::in_place of kernels of the whole shape: a row, or a stretch, is read before it is written.
+bool whole_in_place(const tn_node& node, uint32_t input, uint32_t output);
+
+class FusedNodes {
+ public:
+  FusedNodes(Builder& builder, Arrangement& arrangement, const KernelGroup& group)
+      : fragment_(builder.fragment()),
+        arrangement_(arrangement),
+        first_(group.first),
+        kernel_(group.kernel),
+        end_(group.end) {}
+
+  // The chain that gives the kernel these inputs of its node; before any `write`. [may fail]
+  Result<Chain> read(std::span<const uint32_t> tensors);
+  // The chain that takes the kernel's output of the whole shape; empty when nobody wants it and nothing else is to be
+  // made. [may fail]
+  Result<Chain> write(uint32_t tensor);
+
+ private:
+  struct Values {
+    Chain& chain;
+    std::vector<Chain::Value> of;  // by tensor
+  };
+  // The dtype in which a chain loads or stores a tensor: its own, if that is of the kernel's class.
+  uint32_t stored_dtype(uint32_t tensor) const;
+  // Whether a node at or after `from`, or the fragment's caller, reads the tensor.
+  bool wanted(uint32_t tensor, uint32_t from) const;
+  Result<Chain::Value> value_of(Values& values, uint32_t tensor);
+  Status add(Values& values, const tn_node& node, uint32_t read_from);
+
+  const FragmentView& fragment_;
+  Arrangement& arrangement_;
+  uint32_t first_, kernel_, end_;
+};
+
+}  // namespace tenon::cpu

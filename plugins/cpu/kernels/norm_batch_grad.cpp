@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// norm_batch_grad.cpp: batch_norm_grad, _grad_stats and _grad_apply: Σdy and Σdy·(x − mean) of a channel, and
+// dx = slope·(dy − level − (x − mean)·tilt).
+//
+// Invariant: sums are kept in the kernel's type over at most 64 additions per lane, and in f64 beyond.
+#include "norm.hpp"
+#include "norm_channels.hpp"
+#include "norm_loops.hpp"
+
+namespace tenon::cpu {
+namespace {
+
+struct Places {
+  Place scale, mean, inverse, sum, product, count;  // inputs
+  Place out_sum, out_product;                       // Σdy and Σdy·x̂
+  Place slope, level, tilt;  // coefficients; beside the mean, which is repeated in `centre`
+  Place centre;
+};
+
+template <class T>
+class BatchNormGrad final : public ChannelStep {
+ public:
+  BatchNormGrad(Builder& builder, const Channels& shape, uint32_t op, Chain in, Chain out,
+                const Places& places)
+      : ChannelStep(builder, shape, op != TN_OP_batch_norm_grad_apply, !out.empty(), 3 * sizeof(T),
+                    sizeof(T)),
+        op_(op),
+        in_(std::move(in)),
+        out_(std::move(out)),
+        places_(places) {}
+
+ private:
+  struct Operands {
+    const T *g, *x;
+  };
+  Operands read(const Run& run, uint64_t at, uint32_t n, Chain::Scratch& scratch, bool stores) const {
+    const Chain::Tiles tiles = in_.read(run, at, n, scratch, stores);
+    return {static_cast<const T*>(tiles.value[0]), static_cast<const T*>(tiles.value[1])};
+  }
+  T* at(const Run& run, const Place& place) const { return reinterpret_cast<T*>(run.at(place)); }
+  double input(const Run& run, const Place& place, uint64_t i) const {
+    return static_cast<double>(at(run, place)[i]);
+  }
+  void output(const Run& run, const Place& place, uint64_t i, double value) const {
+    if (place.kind != Place::Kind::none) at(run, place)[i] = static_cast<T>(value);
+  }
+
+  void fold_plane(const Run& run, uint64_t from, uint32_t n, uint64_t channel, ChannelSums& sums,
+                  uint64_t count) const override {
+    Chain::Scratch scratch;
+    const Operands operands = read(run, from, n, scratch, false);
+    const Dots more = norm_loops<T>().dots(operands.g, operands.x, at(run, places_.mean)[channel], n);
+    join(sums, count, {more.sum, more.product}, n);
+  }
+
+  void fold_periods(const Run& run, uint64_t first, uint64_t end, void* state, double* sum,
+                    double* product) const override {
+    constexpr uint64_t rows = 64;
+    const uint64_t period = shape().period;
+    T* const block_sum = static_cast<T*>(state);
+    T* const block_product = block_sum + period;
+    while (first < end) {
+      std::fill_n(block_sum, 2 * period, T(0));
+      for (const uint64_t block_end = std::min(first + rows, end); first < block_end; ++first)
+        fold_period(run, first * period, block_sum, block_product);
+      norm_loops<T>().add_each(sum, block_sum, period);
+      norm_loops<T>().add_each(product, block_product, period);
+    }
+  }
+
+  void fold_period(const Run& run, uint64_t from, T* sum, T* product) const {
+    Chain::Scratch scratch;
+    const uint64_t length = std::min(shape().period, shape().elements() - from);
+    for (uint64_t done = 0; done < length; done += shape().tile) {
+      const auto n = static_cast<uint32_t>(std::min(shape().tile, length - done));
+      const Operands operands = read(run, from + done, n, scratch, false);
+      norm_loops<T>().dots_each(sum + done, product + done, operands.g, operands.x,
+                                at(run, places_.centre) + done, n);
+    }
+  }
+
+  void join(ChannelSums& sums, uint64_t, const ChannelSums& more, uint64_t) const override {
+    sums.a += more.a;
+    sums.b += more.b;
+  }
+
+  void start(const Run& run) const override {
+    if (!shape().pixels) return;
+    for (uint64_t c = 0; c < shape().channels; ++c)
+      spread(at(run, places_.centre), c, at(run, places_.mean)[c]);
+  }
+
+  void finish(const Run& run, uint64_t channel, const ChannelSums& sums) const override {
+    const double inverse = input(run, places_.inverse, channel);
+    double sum = sums.a, product = sums.b * inverse, count = static_cast<double>(shape().count());
+    if (op_ == TN_OP_batch_norm_grad_apply) {
+      sum = input(run, places_.sum, channel);
+      product = input(run, places_.product, channel);
+      count = input(run, places_.count, 0);
+    }
+    output(run, places_.out_sum, channel, sum);
+    output(run, places_.out_product, channel, product);
+    if (op_ == TN_OP_batch_norm_grad_stats) return;
+    spread(at(run, places_.slope), channel, static_cast<T>(input(run, places_.scale, channel) * inverse));
+    spread(at(run, places_.level), channel, static_cast<T>(sum / count));
+    spread(at(run, places_.tilt), channel, static_cast<T>(inverse * (product / count)));
+  }
+
+  void apply_planes(const Run& run, uint64_t from, uint64_t planes, uint32_t n,
+                    uint64_t channel) const override {
+    Chain::Scratch in, out;
+    const auto all = static_cast<uint32_t>(planes * n);
+    const Operands operands = read(run, from, all, in, true);
+    T* const dx = static_cast<T*>(out_.target(run, from, out));
+    const T *mean = at(run, places_.mean) + channel, *slope = at(run, places_.slope) + channel,
+            *level = at(run, places_.level) + channel, *tilt = at(run, places_.tilt) + channel;
+    for (uint64_t i = 0; i < planes; ++i) {
+      norm_loops<T>().gradient_run(dx + i * n, operands.g + i * n, operands.x + i * n, mean[i], slope[i],
+                                   level[i], tilt[i], n);
+    }
+    out_.write(run, from, all, out);
+  }
+
+  void apply_pixels(const Run& run, uint64_t from, uint32_t n, uint64_t position) const override {
+    Chain::Scratch in, out;
+    const Operands operands = read(run, from, n, in, true);
+    norm_loops<T>().gradient_each(static_cast<T*>(out_.target(run, from, out)), operands.g, operands.x,
+                                  at(run, places_.centre) + position, at(run, places_.slope) + position,
+                                  at(run, places_.level) + position, at(run, places_.tilt) + position, n);
+    out_.write(run, from, n, out);
+  }
+
+  uint32_t op_;
+  Chain in_, out_;
+  Places places_;
+};
+
+// Where inputs 2 … and the outputs beside dx go, by op.
+struct Roles {
+  std::vector<Place*> inputs, outputs;
+};
+Roles roles_of(uint32_t op, Places& places) {
+  if (op == TN_OP_batch_norm_grad_stats)
+    return {{&places.mean, &places.inverse}, {&places.out_sum, &places.out_product}};
+  if (op == TN_OP_batch_norm_grad)
+    return {{&places.scale, &places.mean, &places.inverse}, {&places.out_product, &places.out_sum}};
+  return {{&places.scale, &places.mean, &places.inverse, &places.sum, &places.product, &places.count}, {}};
+}
+
+template <class T>
+Status build(Builder& builder, const KernelGroup& group) {
+  const tn_node& node = group.node;
+  const uint32_t dtype = sizeof(T) == 8 ? TN_DTYPE_f64 : TN_DTYPE_f32;
+  const TensorView x = builder.fragment().tensor(node.inputs[1]);
+  const bool stats = node.op == TN_OP_batch_norm_grad_stats;
+  const Channels shape(x, Chain(class_of(dtype)).tile());
+  Arrangement arrangement(builder, shape.order(x.rank()));
+  FusedNodes fused(builder, arrangement, group);
+  Chain in = TN_TRY(fused.read({node.inputs, 2}));
+  Chain out = stats ? Chain(class_of(dtype)) : TN_TRY(fused.write(node.outputs[0]));
+  Places places;
+  const Roles roles = roles_of(node.op, places);
+  for (size_t i = 0; i < roles.inputs.size(); ++i)
+    *roles.inputs[i] = TN_TRY(arrangement.parameter(node.inputs[2 + i], dtype));
+  for (size_t i = 0; i < roles.outputs.size(); ++i)
+    *roles.outputs[i] = arrangement.statistic(node.outputs[i + (stats ? 0 : 1)], dtype);
+  for (Place* place : {&places.centre, &places.slope, &places.level, &places.tilt})
+    *place = builder.scratch(shape.coefficients() * sizeof(T));
+  builder.add(
+      std::make_unique<BatchNormGrad<T>>(builder, shape, node.op, std::move(in), std::move(out), places));
+  return arrangement.finish();
+}
+
+}  // namespace
+
+Status build_batch_norm_grad(Builder& builder, const KernelGroup& group) {
+  const bool wide = kernel_class(builder.fragment(), group.node) == Reg::f64;
+  return wide ? build<double>(builder, group) : build<float>(builder, group);
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// norm_loops.cpp: the loops, once, for every type and instruction set.
+//
+// Invariant: sums within a run are kept in T over few additions per lane and leave as f64.
+#include "norm_loops.hpp"
+
+#include "lanes.hpp"
+
+namespace tenon::cpu {
+namespace {
+
+// Two passes; the second one's Σ(x − mean), zero but for rounding, corrects both results.
+template <class T>
+TENON_CPU_LOOP Moments moments(const T* x, uint64_t n) {
+  if (n == 0) return {};
+  Lanes<T> sums[4] = {}, v;
+  T rest = 0;
+  sweep<T>(
+      n, [&](uint64_t i, int k) __attribute__((always_inline)) { load<T>(v, x + i), sums[k] += v; },
+      [&](uint64_t i) __attribute__((always_inline)) { rest += x[i]; });
+  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  const T mean = (total<T>(sums[0]) + rest) / static_cast<T>(n);
+
+  Lanes<T> apart[4] = {}, squares[4] = {};
+  T rest_apart = 0, rest_squares = 0;
+  sweep<T>(
+      n,
+      [&](uint64_t i, int k) __attribute__((always_inline)) {
+        load<T>(v, x + i);
+        v -= mean;
+        apart[k] += v;
+        squares[k] += v * v;
+      },
+      [&](uint64_t i) __attribute__((always_inline)) {
+        const T d = x[i] - mean;
+        rest_apart += d;
+        rest_squares += d * d;
+      });
+  apart[0] = (apart[0] + apart[1]) + (apart[2] + apart[3]);
+  squares[0] = (squares[0] + squares[1]) + (squares[2] + squares[3]);
+  const double count = static_cast<double>(n), off = static_cast<double>(total<T>(apart[0]) + rest_apart),
+               spread = static_cast<double>(total<T>(squares[0]) + rest_squares) - off * off / count;
+  return {count, static_cast<double>(mean) + off / count, spread < 0 ? 0 : spread};
+}
+
+template <class T>
+TENON_CPU_LOOP double squares(const T* x, uint64_t n) {
+  Lanes<T> sums[4] = {}, v;
+  T rest = 0;
+  sweep<T>(
+      n, [&](uint64_t i, int k) __attribute__((always_inline)) { load<T>(v, x + i), sums[k] += v * v; },
+      [&](uint64_t i) __attribute__((always_inline)) { rest += x[i] * x[i]; });
+  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  return static_cast<double>(total<T>(sums[0]) + rest);
+}
+
+template <class T>
+TENON_CPU_LOOP Dots dots(const T* g, const T* x, T mean, uint64_t n) {
+  Lanes<T> sums[4] = {}, products[4] = {}, v, w;
+  T rest_sum = 0, rest_product = 0;
+  sweep<T>(
+      n,
+      [&](uint64_t i, int k) __attribute__((always_inline)) {
+        load<T>(v, g + i);
+        load<T>(w, x + i);
+        sums[k] += v;
+        products[k] += v * (w - mean);
+      },
+      [&](uint64_t i) __attribute__((always_inline)) {
+        rest_sum += g[i];
+        rest_product += g[i] * (x[i] - mean);
+      });
+  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  products[0] = (products[0] + products[1]) + (products[2] + products[3]);
+  return {static_cast<double>(total<T>(sums[0]) + rest_sum),
+          static_cast<double>(total<T>(products[0]) + rest_product)};
+}
+
+template <class T>
+TENON_CPU_LOOP void fold_each(T* mean, T* spread, const T* x, T weight, uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) {
+    const T apart = x[i] - mean[i], moved = mean[i] + apart * weight;
+    spread[i] += apart * (x[i] - moved);
+    mean[i] = moved;
+  }
+}
+
+template <class T>
+TENON_CPU_LOOP void join_each(double* mean, double* spread, const T* more_mean, const T* more_spread,
+                              double count, double more, uint64_t n) {
+  const double share = more / (count + more), between = count * share;
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) {
+    const double apart = static_cast<double>(more_mean[i]) - mean[i];
+    mean[i] += apart * share;
+    spread[i] += static_cast<double>(more_spread[i]) + apart * apart * between;
+  }
+}
+
+template <class T>
+TENON_CPU_LOOP void dots_each(T* sum, T* product, const T* g, const T* x, const T* mean, uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) {
+    sum[i] += g[i];
+    product[i] += g[i] * (x[i] - mean[i]);
+  }
+}
+
+template <class T>
+TENON_CPU_LOOP void add_each(double* to, const T* from, uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) to[i] += static_cast<double>(from[i]);
+}
+
+template <class T>
+TENON_CPU_LOOP void normalise_run(T* y, const T* x, T mean, T slope, T level, uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * slope + level;
+}
+
+template <class T>
+TENON_CPU_LOOP void normalise_each(T* y, const T* x, const T* mean, const T* slope, const T* level,
+                                   uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * slope[i] + level[i];
+}
+
+template <class T>
+TENON_CPU_LOOP void normalise_row(T* y, const T* x, T mean, T inverse, const T* scale, const T* bias,
+                                  uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
+}
+
+template <class T>
+TENON_CPU_LOOP void scale_row(T* y, const T* x, T inverse, const T* scale, uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) y[i] = x[i] * inverse * scale[i];
+}
+
+template <class T>
+TENON_CPU_LOOP void gradient_run(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt,
+                                 uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) dx[i] = slope * (g[i] - level - (x[i] - mean) * tilt);
+}
+
+template <class T>
+TENON_CPU_LOOP void gradient_each(T* dx, const T* g, const T* x, const T* mean, const T* slope,
+                                  const T* level, const T* tilt, uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i) dx[i] = slope[i] * (g[i] - level[i] - (x[i] - mean[i]) * tilt[i]);
+}
+
+template <class T>
+TENON_CPU_LOOP Dots dots_row(const T* g, const T* x, const T* scale, T mean, T inverse, T* dscale, T* dbias,
+                             uint64_t n) {
+  Lanes<T> sums[4] = {}, products[4] = {}, v, hat, w, to;
+  T rest_sum = 0, rest_product = 0;
+  sweep<T>(
+      n,
+      [&](uint64_t i, int k) __attribute__((always_inline)) {
+        load<T>(v, g + i);
+        load<T>(hat, x + i);
+        hat = (hat - mean) * inverse;
+        load<T>(to, dbias + i);
+        to += v;
+        store<T>(dbias + i, to);
+        load<T>(to, dscale + i);
+        to += v * hat;
+        store<T>(dscale + i, to);
+        load<T>(w, scale + i);
+        w *= v;
+        sums[k] += w;
+        products[k] += w * hat;
+      },
+      [&](uint64_t i) __attribute__((always_inline)) {
+        const T one = (x[i] - mean) * inverse, weighted = g[i] * scale[i];
+        dbias[i] += g[i];
+        dscale[i] += g[i] * one;
+        rest_sum += weighted;
+        rest_product += weighted * one;
+      });
+  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  products[0] = (products[0] + products[1]) + (products[2] + products[3]);
+  return {static_cast<double>(total<T>(sums[0]) + rest_sum),
+          static_cast<double>(total<T>(products[0]) + rest_product)};
+}
+
+template <class T>
+TENON_CPU_LOOP void gradient_row(T* dx, const T* g, const T* x, const T* scale, T mean, T inverse, T level,
+                                 T tilt, uint64_t n) {
+#pragma omp simd
+  for (uint64_t i = 0; i < n; ++i)
+    dx[i] = inverse * (g[i] * scale[i] - level - (x[i] - mean) * inverse * tilt);
+}
+
+}  // namespace
+
+template <class T>
+const NormLoops<T>& norm_loops() noexcept {
+  static const NormLoops<T> loops = {
+      widest<moments<T>>(),       widest<squares<T>>(),       widest<dots<T>>(),
+      widest<fold_each<T>>(),     widest<join_each<T>>(),     widest<dots_each<T>>(),
+      widest<add_each<T>>(),      widest<normalise_run<T>>(), widest<normalise_each<T>>(),
+      widest<normalise_row<T>>(), widest<scale_row<T>>(),     widest<gradient_run<T>>(),
+      widest<gradient_each<T>>(), widest<dots_row<T>>(),      widest<gradient_row<T>>(),
+  };
+  return loops;
+}
+
+template const NormLoops<float>& norm_loops<float>() noexcept;
+template const NormLoops<double>& norm_loops<double>() noexcept;
+
+}  // namespace tenon::cpu

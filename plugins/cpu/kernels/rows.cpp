@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// rows.cpp: lanes.
+//
+// Invariant: a lane's room is a whole number of cache lines.
+#include "rows.hpp"
+
+#include "past_cache.hpp"
+
+namespace tenon::cpu {
+namespace {
+
+constexpr uint64_t most_lanes = 64;
+constexpr uint64_t line_bytes = 64;
+
+uint64_t worth(uint64_t rows, uint64_t length, uint64_t most) {
+  return std::clamp<uint64_t>(rows * length / parallel_grain, 1, std::max<uint64_t>(1, std::min(most, rows)));
+}
+
+}  // namespace
+
+Rows Rows::by_threads(uint64_t rows, uint64_t length, unsigned threads) {
+  return {rows, length, worth(rows, length, threads)};
+}
+
+Rows Rows::by_work(uint64_t rows, uint64_t length) { return {rows, length, worth(rows, length, most_lanes)}; }
+
+RowStep::RowStep(Builder& builder, const Rows& shape, uint32_t buffers, uint32_t class_bytes)
+    : shape_(shape),
+      buffers_(buffers),
+      row_bytes_((shape.length * class_bytes + line_bytes - 1) / line_bytes * line_bytes) {
+  room_ = builder.scratch(shape.lanes * buffers * row_bytes_);
+}
+
+void RowStep::run_lanes(const Run& run) const {
+  run.team.run(shape_.lanes, 1, [&](uint64_t lane, uint64_t end) {
+    for (; lane < end; ++lane) run_lane(run, lane, shape_.first(lane), shape_.first(lane + 1));
+    finish_past_cache();
+  });
+}
+
+std::vector<uint32_t> order_with_last(uint32_t rank, uint32_t axis) {
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < rank; ++i) {
+    if (i != axis) order.push_back(i);
+  }
+  order.push_back(axis);
+  return order;
+}
+
+}  // namespace tenon::cpu

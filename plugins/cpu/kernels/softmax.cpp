@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// softmax.cpp: rows of numbers to shares, and back.
+//
+// Invariant: nothing overflows: exponents are at most 0.
+#include "softmax.hpp"
+
+#include "rows.hpp"
+#include "softmax_loops.hpp"
+
+#include <cmath>
+
+namespace tenon::cpu {
+namespace {
+
+template <class T>
+class Softmax final : public RowStep {
+ public:
+  Softmax(Builder& builder, const Rows& shape, uint32_t op, Chain in, Chain out)
+      : RowStep(builder, shape, 3, sizeof(T)), op_(op), in_(std::move(in)), out_(std::move(out)) {}
+
+  std::string engine() const override { return "softmax"; }
+
+ private:
+  void run_lane(const Run& run, uint64_t lane, uint64_t first, uint64_t end) const override {
+    Chain::Scratch scratch;
+    void* const rows[] = {room(run, lane, 0), room(run, lane, 1)};
+    for (uint64_t row = first; row < end && !out_.empty(); ++row) {
+      const uint64_t from = row * shape().length;
+      const Chain::Tiles read = in_.read_row(run, from, shape().length, scratch, rows);
+      T* const y = static_cast<T*>(out_.target_row(run, from, room(run, lane, 2)));
+      compute(y, static_cast<const T*>(read.value[0]), static_cast<const T*>(read.value[1]));
+      out_.write_row(run, from, shape().length, scratch, y);
+    }
+  }
+
+  // Of the gradient: a is dy, b is y.
+  void compute(T* out, const T* a, const T* b) const {
+    const SoftmaxLoops<T>& loops = softmax_loops<T>();
+    const uint64_t n = shape().length;
+    if (op_ == TN_OP_softmax_grad) return loops.gradient(out, a, b, static_cast<T>(loops.dot(a, b, n)), n);
+    if (op_ == TN_OP_softmax) return loops.scale(out, static_cast<T>(1 / log_sum(out, a, n).sum), n);
+    const LogSum sum = log_sum<T>(nullptr, a, n);
+    loops.shift(out, a, static_cast<T>(sum.greatest), static_cast<T>(std::log(sum.sum)), n);
+  }
+
+  uint32_t op_;
+  Chain in_, out_;
+};
+
+template <class T>
+Status build(Builder& builder, const KernelGroup& group, unsigned threads) {
+  const tn_node& node = group.node;
+  const TensorView x = builder.fragment().tensor(node.inputs[0]);
+  const int64_t given = author::attribute_i64(node, "axis").value_or(-1);
+  const auto axis = static_cast<uint32_t>(given < 0 ? given + x.rank() : given);
+  const auto length = static_cast<uint64_t>(x.dims()[axis]);
+  const Rows shape = Rows::by_threads(length == 0 ? 0 : x.elements() / length, length, threads);
+  Arrangement arrangement(builder, order_with_last(x.rank(), axis));
+  FusedNodes fused(builder, arrangement, group);
+  Chain in = TN_TRY(fused.read({node.inputs, node.op == TN_OP_softmax_grad ? size_t{2} : size_t{1}}));
+  Chain out = TN_TRY(fused.write(node.outputs[0]));
+  builder.add(std::make_unique<Softmax<T>>(builder, shape, node.op, std::move(in), std::move(out)));
+  return arrangement.finish();
+}
+
+}  // namespace
+
+Status build_softmax(Builder& builder, uint32_t first, uint32_t end, unsigned threads) {
+  const uint32_t kernel = kernel_of(builder.fragment(), first);
+  const KernelGroup group{builder.fragment().nodes()[kernel], first, kernel, end};
+  const bool wide = kernel_class(builder.fragment(), group.node) == Reg::f64;
+  return wide ? build<double>(builder, group, threads) : build<float>(builder, group, threads);
+}
+
+}  // namespace tenon::cpu

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// wide.hpp: one loop compiled for several instruction sets; the processor that runs it decides which.
+//
+//   struct Halve { static void run(float* x, uint64_t n) { … } };
+//   static const auto halve = widest<Halve>();
+//
+// Invariant: all compilations of a loop compute the same, bit for bit, unless its file allows contraction.
+#pragma once
+
+#include <cstdint>
+
+// For functions that a loop calls: inlined, they are compiled for the loop's instruction set.
+#define TENON_CPU_LOOP [[gnu::always_inline]] inline
+
+namespace tenon::cpu {
+
+#if defined(__x86_64__)
+inline bool runs_avx512() noexcept {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+inline bool runs_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+#endif
+
+template <class Loop, class Signature>
+struct Compilations;
+
+template <class Loop, class Result, class... Arguments>
+struct Compilations<Loop, Result(Arguments...)> {
+  using Function = Result (*)(Arguments...);
+
+#if defined(__x86_64__)
+  [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"), gnu::flatten]] static Result avx512(
+      Arguments... arguments) {
+    return Loop::run(arguments...);
+  }
+  [[gnu::target("avx2,fma"), gnu::flatten]] static Result avx2(Arguments... arguments) {
+    return Loop::run(arguments...);
+  }
+#endif
+  static Function widest() noexcept {
+#if defined(__x86_64__)
+    if (runs_avx512()) return avx512;
+    if (runs_avx2()) return avx2;
+#endif
+    return Loop::run;
+  }
+};
+
+template <class Loop, class Signature>
+constexpr Compilations<Loop, Signature> compilations_of(Signature*) noexcept {
+  return {};
+}
+
+// The compilation of Loop::run that suits this processor best. [any-thread; does not block; cannot fail]
+template <class Loop>
+auto widest() noexcept {
+  return decltype(compilations_of<Loop>(&Loop::run))::widest();
+}
+
+// The same of a loop that is a function template's instance. [any-thread; does not block; cannot fail]
+template <auto function>
+struct LoopOf;
+template <class Result, class... Arguments, Result (*function)(Arguments...)>
+struct LoopOf<function> {
+  static Result run(Arguments... arguments) { return function(arguments...); }
+};
+template <auto function>
+auto widest() noexcept {
+  return widest<LoopOf<function>>();
+}
+
+}  // namespace tenon::cpu

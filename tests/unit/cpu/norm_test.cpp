@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// norm_test.cpp: normalisations with the elementwise nodes around them, and statistics that are hard to take.
+//
+// Invariant: what runs in one step is compared bit for bit with its nodes one by one; statistics with long double.
+#include "nodes.hpp"
+
+using namespace cpu_test;
+
+namespace {
+
+const std::vector<uint32_t> float_dtypes = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64};
+
+uint32_t statistics_of(uint32_t dtype) {
+  return dtype == TN_DTYPE_f64 ? uint32_t{TN_DTYPE_f64} : uint32_t{TN_DTYPE_f32};
+}
+
+// How an image lies in memory: NCHW, NHWC, or NCHW with gaps.
+enum class Lies { planes, pixels, gaps };
+Dims strides_of(Lies lies, const Dims& d) {
+  switch (lies) {
+    case Lies::planes:
+      return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+    case Lies::pixels:
+      return {d[2] * d[3] * d[1], 1, d[3] * d[1], d[1]};
+    case Lies::gaps:
+      break;
+  }
+  return {d[1] * d[2] * (d[3] + 3), d[2] * (d[3] + 3), d[3] + 3, 1};
+}
+
+// Channels and planes around the sizes at which the walk changes: one channel, tiles of 1,024, more channels than a tile.
+const std::vector<Dims> images = {
+    {2, 3, 5, 7}, {4, 1, 40, 41}, {3, 70, 4, 4}, {2, 1030, 2, 1}, {5, 64, 9, 9}};
+
+NodeOf add(size_t a, size_t b, size_t out) { return {TN_OP_add, {a, b}, {out}}; }
+
+// [batch_norm_train, then add of a residual, then an activation].
+Nodes forward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool residual,
+              uint32_t activation) {
+  Nodes g;
+  const Dims strides = strides_of(lies, dims), channels = {dims[1]};
+  const uint32_t statistics = statistics_of(dtype);
+  const size_t x = g.input(random, dtype, dims, strides), scale = g.input(random, statistics, channels),
+               bias = g.input(random, statistics, channels), mean = g.input(random, statistics, channels),
+               variance = g.input(random, statistics, channels, {}, 0.1L, 3);
+  const size_t y = g.value(dtype, dims, strides), out_mean = g.value(statistics, channels),
+               inverse = g.value(statistics, channels), new_mean = g.value(statistics, channels),
+               new_variance = g.value(statistics, channels);
+  g.nodes.push_back({TN_OP_batch_norm_train,
+                     {x, scale, bias, mean, variance},
+                     {y, out_mean, inverse, new_mean, new_variance},
+                     {},
+                     {{"epsilon", 1e-5}, {"momentum", 0.9}}});
+  g.wanted = {out_mean, inverse, new_mean, new_variance};
+  size_t last = y;
+  if (residual) {
+    const size_t r = g.input(random, dtype, dims, strides), sum = g.value(dtype, dims, strides);
+    g.nodes.push_back(add(y, r, sum));
+    last = sum;
+    if (random() % 2 == 0) g.wanted.push_back(sum);
+  }
+  const size_t z = g.value(dtype, dims, strides);
+  g.nodes.push_back({activation, {last}, {z}});
+  if (activation == TN_OP_gelu) g.nodes.back().integers = {{"tanh", 0}};
+  g.wanted.push_back(z);
+  if (random() % 2 == 0) g.wanted.push_back(y);
+  return g;
+}
+
+// [an activation's gradient, then batch_norm_grad]; `shared`: the activation's gradient is wanted, too.
+Nodes backward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool shared) {
+  Nodes g;
+  const Dims strides = strides_of(lies, dims), channels = {dims[1]};
+  const uint32_t statistics = statistics_of(dtype);
+  const size_t dy = g.input(random, dtype, dims, strides), y = g.input(random, dtype, dims, strides),
+               x = g.input(random, dtype, dims, strides), scale = g.input(random, statistics, channels),
+               mean = g.input(random, statistics, channels, {}, -1, 1),
+               inverse = g.input(random, statistics, channels, {}, 0.5L, 2);
+  const size_t dz = g.value(dtype, dims, strides), dx = g.value(dtype, dims, strides),
+               dscale = g.value(statistics, channels), dbias = g.value(statistics, channels);
+  g.nodes.push_back({TN_OP_relu_grad, {dy, y}, {dz}});
+  g.nodes.push_back({TN_OP_batch_norm_grad, {dz, x, scale, mean, inverse}, {dx, dscale, dbias}});
+  g.wanted = {dx, dscale, dbias};
+  if (shared) g.wanted.push_back(dz);
+  return g;
+}
+
+// [add, layer_norm or rms_norm, relu]; `sum`: the sum goes on, too.
+Nodes residual_norm(Random& random, uint32_t dtype, const Dims& dims, uint32_t op, bool sum) {
+  Nodes g;
+  const uint32_t statistics = statistics_of(dtype);
+  const Dims rows(dims.begin(), dims.end() - 1), row = {dims.back()};
+  const size_t a = g.input(random, dtype, dims), b = g.input(random, dtype, dims),
+               scale = g.input(random, statistics, row), bias = g.input(random, statistics, row);
+  const size_t s = g.value(dtype, dims), y = g.value(dtype, dims), mean = g.value(statistics, rows),
+               inverse = g.value(statistics, rows), z = g.value(dtype, dims);
+  g.nodes.push_back(add(a, b, s));
+  g.nodes.push_back({op, {s, scale}, {y}, {{"axes", 1}}, {{"epsilon", 1e-5}}});
+  g.wanted = {inverse, z};
+  if (op == TN_OP_layer_norm) {
+    g.nodes.back().in.push_back(bias);
+    g.nodes.back().out.push_back(mean);
+    g.wanted.push_back(mean);
+  } else {
+    std::erase(g.inputs, bias);
+  }
+  g.nodes.back().out.push_back(inverse);
+  g.nodes.push_back({TN_OP_relu, {y}, {z}});
+  if (sum) g.wanted.push_back(s);
+  return g;
+}
+
+// [an activation's gradient, then layer_norm_grad].
+Nodes row_gradient(Random& random, uint32_t dtype, const Dims& dims) {
+  Nodes g;
+  const uint32_t statistics = statistics_of(dtype);
+  const Dims rows(dims.begin(), dims.end() - 1), row = {dims.back()};
+  const size_t dy = g.input(random, dtype, dims), y = g.input(random, dtype, dims),
+               x = g.input(random, dtype, dims), scale = g.input(random, statistics, row),
+               mean = g.input(random, statistics, rows, {}, -1, 1),
+               inverse = g.input(random, statistics, rows, {}, 0.5L, 2);
+  const size_t dz = g.value(dtype, dims), dx = g.value(dtype, dims), dscale = g.value(statistics, row),
+               dbias = g.value(statistics, row);
+  g.nodes.push_back({TN_OP_relu_grad, {dy, y}, {dz}});
+  g.nodes.push_back(
+      {TN_OP_layer_norm_grad, {dz, x, scale, mean, inverse}, {dx, dscale, dbias}, {{"axes", 1}}});
+  g.wanted = {dx, dscale, dbias};
+  return g;
+}
+
+void check_same(Bench& bench, const Nodes& g) {
+  FragmentBuilder f("one step");
+  g.describe(f);
+  CAPTURE(label(g.nodes.front().op, g.values[0].dtype, g.values[0].dims));
+  const tn_support support = supports(bench.device, f.fragment());
+  CHECK(support.verdict == (is_half(g.values[0].dtype) ? TN_SUPPORT_CONVERTED : TN_SUPPORT_NATIVE));
+  const std::vector<Tensor> fused = g.run_fused(bench), apart = g.run_apart(bench);
+  for (const size_t i : g.wanted) CHECK(fused[i].bytes == apart[i].bytes);
+}
+
+}  // namespace
+
+TEST_CASE("batch norm: with a residual and an activation in one step it equals its parts, bit for bit") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  for (const uint32_t dtype : float_dtypes) {
+    for (const Dims& dims : images) {
+      for (const Lies lies : {Lies::planes, Lies::pixels}) {
+        for (const bool residual : {false, true}) {
+          const uint32_t activation = random() % 4 == 0 ? TN_OP_gelu : TN_OP_relu;
+          check_same(bench, forward(random, dtype, dims, lies, residual, activation));
+        }
+      }
+      check_same(bench, forward(random, dtype, dims, Lies::gaps, true, TN_OP_relu));
+    }
+  }
+}
+
+TEST_CASE("batch norm's gradient: after an activation's in one step it equals its parts, bit for bit") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  for (const uint32_t dtype : float_dtypes) {
+    for (const Dims& dims : images) {
+      for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
+        for (const bool shared : {false, true})
+          check_same(bench, backward(random, dtype, dims, lies, shared));
+      }
+    }
+  }
+}
+
+TEST_CASE("layer and RMS norm: with their neighbours in one step they equal their parts, bit for bit") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  for (const uint32_t dtype : float_dtypes) {
+    for (const Dims& dims : {Dims{7, 33}, Dims{3, 5, 1024}, Dims{2, 2500}, Dims{300, 1}}) {
+      for (const uint32_t op : {TN_OP_layer_norm, TN_OP_rms_norm}) {
+        for (const bool sum : {false, true}) check_same(bench, residual_norm(random, dtype, dims, op, sum));
+      }
+      check_same(bench, row_gradient(random, dtype, dims));
+    }
+  }
+}
+
+TEST_CASE("norms: the number of threads changes no bit") {
+  Random random(tenon::test::seed());
+  std::vector<Nodes> all;
+  for (const Lies lies : {Lies::planes, Lies::pixels}) {
+    all.push_back(forward(random, TN_DTYPE_f32, {6, 20, 60, 61}, lies, true, TN_OP_relu));
+    all.push_back(backward(random, TN_DTYPE_bf16, {4, 3, 200, 201}, lies, true));
+  }
+  all.push_back(residual_norm(random, TN_DTYPE_f32, {600, 300}, TN_OP_layer_norm, true));
+  all.push_back(row_gradient(random, TN_DTYPE_f32, {600, 300}));
+  std::vector<std::vector<Tensor>> first;
+  for (const char* threads : {"1", "2", "7"}) {
+    setenv("TENON_TEST_THREADS", threads, 1);
+    Bench bench;
+    std::vector<std::vector<Tensor>> now;
+    for (const Nodes& g : all) now.push_back(g.run_fused(bench));
+    if (first.empty()) first = now;
+    for (size_t i = 0; i < all.size(); ++i) {
+      for (const size_t k : all[i].wanted) CHECK(now[i][k].bytes == first[i][k].bytes);
+    }
+  }
+  unsetenv("TENON_TEST_THREADS");
+}
+
+TEST_CASE(
+    "batch norm: large images on many threads equal themselves in another order of memory, within a "
+    "rounding") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  const Dims dims = {6, 48, 60, 61};
+  Nodes planes = forward(random, TN_DTYPE_f32, dims, Lies::planes, false, TN_OP_relu);
+  Nodes pixels = planes;
+  for (Tensor& tensor : pixels.values) {
+    if (tensor.dims != dims) continue;
+    Tensor turned(tensor.dtype, dims, strides_of(Lies::pixels, dims));
+    for_each(dims, [&](const Dims& at) { turned.set(at, tensor.at(at)); });
+    tensor = turned;
+  }
+  const std::vector<Tensor> a = planes.run_fused(bench), b = pixels.run_fused(bench);
+  for (const size_t i : planes.wanted) {
+    Number worst = 0;
+    for_each(a[i].dims,
+             [&](const Dims& at) { worst = std::max(worst, std::fabs(a[i].at(at) - b[i].at(at))); });
+    CHECK(worst < 1e-4L);
+  }
+}
+
+TEST_CASE("batch norm: a mean far larger than the spread leaves the variance accurate") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  for (const Lies lies : {Lies::planes, Lies::pixels}) {
+    for (const Number level : {1e4L, 1e5L}) {
+      Nodes g = forward(random, TN_DTYPE_f32, {8, 5, 30, 31}, lies, false, TN_OP_relu);
+      Tensor& x = g.values[0];
+      for_each(x.dims, [&](const Dims& at) { x.set(at, rounded(level + x.at(at), TN_DTYPE_f32)); });
+      const std::vector<Tensor> got = g.run_fused(bench);
+      for (int64_t c = 0; c < 5; ++c) {
+        Number sum = 0, spread = 0, count = 0;
+        const auto each = [&](auto&& take) {
+          for_each({8, 30, 31}, [&](const Dims& i) { take(x.at({i[0], c, i[1], i[2]})); });
+        };
+        each([&](Number v) { sum += v, count += 1; });
+        const Number mean = sum / count;
+        each([&](Number v) { spread += (v - mean) * (v - mean); });
+        const Number inverse = 1 / std::sqrt(spread / count + 1e-5L);
+        CHECK(std::fabs(got[g.nodes[0].out[1]].at({c}) - mean) <= ulp(mean, TN_DTYPE_f32));
+        CHECK(std::fabs(got[g.nodes[0].out[2]].at({c}) - inverse) <= 1e-8L * level * inverse);
+      }
+    }
+  }
+}
+
+TEST_CASE("batch norm: an outlier that comes first does not spoil the rest") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  for (const Lies lies : {Lies::planes, Lies::pixels}) {
+    Nodes g = forward(random, TN_DTYPE_f32, {4, 2, 20, 20}, lies, false, TN_OP_relu);
+    Tensor& x = g.values[0];
+    x.set({0, 0, 0, 0}, 1e6L);
+    Number sum = 0, spread = 0;
+    for_each({4, 20, 20}, [&](const Dims& i) { sum += x.at({i[0], 0, i[1], i[2]}); });
+    const Number mean = sum / 1600;
+    for_each({4, 20, 20}, [&](const Dims& i) {
+      const Number apart = x.at({i[0], 0, i[1], i[2]}) - mean;
+      spread += apart * apart;
+    });
+    const std::vector<Tensor> got = g.run_fused(bench);
+    CHECK(std::fabs(got[g.nodes[0].out[1]].at({0}) - mean) <= 1e-5L * std::fabs(mean));
+    CHECK(std::fabs(got[g.nodes[0].out[2]].at({0}) * std::sqrt(spread / 1600) - 1) <= 1e-5L);
+  }
+}
+
+TEST_CASE("layer norm: a mean far larger than the spread leaves the result accurate") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  const Dims dims = {9, 3000};
+  Nodes g;
+  const size_t x = g.input(random, TN_DTYPE_f32, dims),
+               scale = g.input(random, TN_DTYPE_f32, {3000}, {}, 1, 1),
+               bias = g.input(random, TN_DTYPE_f32, {3000}, {}, 0, 0), y = g.value(TN_DTYPE_f32, dims);
+  g.nodes.push_back({TN_OP_layer_norm,
+                     {x, scale, bias},
+                     {y, Nodes::absent, Nodes::absent},
+                     {{"axes", 1}},
+                     {{"epsilon", 1e-5}}});
+  g.wanted = {y};
+  Tensor& in = g.values[x];
+  for_each(dims, [&](const Dims& at) { in.set(at, rounded(30000 + in.at(at), TN_DTYPE_f32)); });
+  const std::vector<Tensor> got = g.run_fused(bench);
+  for (int64_t r = 0; r < dims[0]; ++r) {
+    Number sum = 0, spread = 0;
+    for (int64_t i = 0; i < dims[1]; ++i) sum += in.at({r, i});
+    const Number mean = sum / 3000;
+    for (int64_t i = 0; i < dims[1]; ++i) spread += (in.at({r, i}) - mean) * (in.at({r, i}) - mean);
+    const Number inverse = 1 / std::sqrt(spread / 3000 + 1e-5L);
+    Number worst = 0;
+    for (int64_t i = 0; i < dims[1]; ++i)
+      worst = std::max(worst, std::fabs(got[y].at({r, i}) - (in.at({r, i}) - mean) * inverse));
+    CHECK(worst < 2e-3L);  // half an ULP of 30,000 in units of the spread
+  }
+}
+
+TEST_CASE("batch norm: outputs that nobody wants are left out") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  Nodes g = forward(random, TN_DTYPE_f32, {3, 4, 5, 6}, Lies::planes, false, TN_OP_relu);
+  const std::vector<Tensor> whole = g.run_fused(bench);
+  const size_t mean = g.nodes[0].out[1];
+  for (size_t i = 2; i < 5; ++i) g.nodes[0].out[i] = Nodes::absent;
+  const size_t z = g.nodes.back().out[0];
+  g.wanted = {mean, z};
+  const std::vector<Tensor> got = g.run_fused(bench);
+  CHECK(got[mean].bytes == whole[mean].bytes);
+  CHECK(got[z].bytes == whole[z].bytes);
+  g.nodes[0].out[0] = Nodes::absent;
+  g.nodes.pop_back();
+  g.wanted = {mean};
+  CHECK(g.run_fused(bench)[mean].bytes == whole[mean].bytes);
+}
+
+TEST_CASE("batch norm: images without elements give statistics and nothing else") {
+  Random random(tenon::test::seed());
+  Bench bench;
+  Nodes g = forward(random, TN_DTYPE_f32, {0, 3, 4, 4}, Lies::planes, false, TN_OP_relu);
+  const std::vector<Tensor> got = g.run_fused(bench);
+  for (int64_t c = 0; c < 3; ++c) CHECK(got[g.nodes[0].out[1]].at({c}) == 0);
+}
+
+TEST_CASE("batch norm: inference with its activation runs in place") {
+  Bench bench;
+  Random random(tenon::test::seed());
+  const Dims dims = {2, 70, 8, 8}, channels = {70};
+  for (const bool in_place : {false, true}) {
+    FragmentBuilder f("in place");
+    std::vector<uint32_t> operands = {f.input(TN_DTYPE_bf16, dims)};
+    for (int i = 0; i < 4; ++i) operands.push_back(f.input(TN_DTYPE_f32, channels));
+    const uint32_t y = f.tensor(TN_DTYPE_bf16, dims), z = f.output(TN_DTYPE_bf16, dims);
+    f.node(TN_OP_batch_norm_infer, operands, {y}).real("epsilon", 1e-5);
+    f.node(TN_OP_relu, {y}, {z});
+    if (in_place) f.alias(0, 0);
+    CHECK(supports(bench.device, f.fragment()).alias_mask == (in_place ? 1 : 0));
+    if (!in_place) continue;
+    const Kernel kernel = compile(bench.device, f.fragment());
+    Tensor x(TN_DTYPE_bf16, dims), apart(TN_DTYPE_bf16, dims);
+    std::vector<Tensor> rest(4, Tensor(TN_DTYPE_f32, channels));
+    randomize(x, random, false);
+    for (Tensor& tensor : rest)
+      for_each(channels,
+               [&](const Dims& at) { tensor.set(at, 0.5L + static_cast<Number>(random() % 8) / 4); });
+    bench.run(kernel, {&x, &rest[0], &rest[1], &rest[2], &rest[3]}, {&apart});
+    const Memory whole = allocate(bench.device, x.bytes.size());
+    copy(bench.stream, span(whole, 0, x.bytes.size()), host_span(x.bytes.data(), x.bytes.size()));
+    std::vector<Memory> memories;
+    std::vector<tn_span> bindings = {span(whole, 0, x.bytes.size())};
+    for (const Tensor& tensor : rest) {
+      memories.push_back(allocate(bench.device, tensor.bytes.size()));
+      bindings.push_back(span(memories.back(), 0, tensor.bytes.size()));
+      copy(bench.stream, bindings.back(), host_span(tensor.bytes.data(), tensor.bytes.size()));
+    }
+    bindings.push_back(bindings[0]);
+    const uint64_t bytes = info(kernel).workspace_bytes;
+    const Memory workspace = allocate(bench.device, bytes);
+    const tn_span room = span(workspace, 0, bytes);
+    launch(kernel, bench.stream, bindings, &room);
+    drain(bench.stream);
+    CHECK(std::memcmp(address(whole), apart.bytes.data(), apart.bytes.size()) == 0);
+  }
+}
