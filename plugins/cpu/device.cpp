@@ -5,6 +5,7 @@
 // an overcommitting kernel would grant it and end the process later.
 #include "device.hpp"
 
+#include "kernels/patterns.hpp"
 #include "kernels/plan.hpp"
 
 #include <tenon/author/text.hpp>
@@ -97,6 +98,8 @@ Result<std::unique_ptr<Stream>> Device::create_stream(const tn_stream_options& o
 Result<bool> Device::peer(Device& /*other*/) { return true; }
 
 Status Device::supports(const tn_fragment& fragment, tn_support& out) { return judge(fragment, out); }
+
+tn_pattern_list Device::patterns() { return published_patterns(); }
 
 Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
                                                 const tn_compile_options& options) {

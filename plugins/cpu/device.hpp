@@ -50,6 +50,7 @@ class Device {
   Result<std::unique_ptr<Stream>> create_stream(const tn_stream_options& options);
   Result<bool> peer(Device& other);
   Status supports(const tn_fragment& fragment, tn_support& out);
+  tn_pattern_list patterns();
   Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
 
   Crew& crew() noexcept { return crew_; }

@@ -7,6 +7,8 @@
 #include "families.hpp"
 #include "tiles.hpp"
 
+#include <algorithm>
+
 namespace tenon::cpu {
 namespace {
 
@@ -51,6 +53,10 @@ Builder::Builder(const tn_fragment& fragment)
     Place& place = places_[fragment.inputs[i]];
     if (place.kind != Place::Kind::constant) place = Place::at_binding(i);
   }
+}
+
+Place Builder::constant(std::unique_ptr<std::byte[]> bytes) {
+  return Place::of_constant(constants_.emplace_back(std::move(bytes)).get());
 }
 
 Place Builder::scratch(uint64_t bytes) {

@@ -25,6 +25,8 @@ class Builder {
   Place place(uint32_t tensor) const noexcept { return tensor != TN_ABSENT ? places_[tensor] : Place{}; }
   // Where a step is to write the tensor; nowhere for TN_ABSENT.
   Place output_place(uint32_t tensor);
+  // Bytes of the program's own, made at compile.
+  Place constant(std::unique_ptr<std::byte[]> bytes);
   // Room for this run alone.
   Place scratch(uint64_t bytes);
   void add(std::unique_ptr<Step> step) { steps_.push_back(std::move(step)); }
@@ -67,7 +69,9 @@ std::vector<uint32_t> results_of(const FragmentView& fragment, const Group& grou
 // Each adds the steps of its nodes. [any-thread; may block; may fail]
 Status build_elementwise(Builder& builder, const Group& group);
 Status build_reduction(Builder& builder, const tn_node& node, unsigned threads);
-Status build_matmul(Builder& builder, const tn_node& node, unsigned threads);
+Status build_matmul(Builder& builder, uint32_t first, uint32_t end, unsigned threads);
+Status build_conv(Builder& builder, uint32_t first, uint32_t end, unsigned threads);
+Status build_pool(Builder& builder, const tn_node& node, unsigned threads);
 Status build_movement(Builder& builder, const tn_node& node, unsigned threads);
 Status build_indexing(Builder& builder, const tn_node& node, unsigned threads);
 Status build_random(Builder& builder, const tn_node& node, unsigned threads);

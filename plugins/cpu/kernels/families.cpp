@@ -17,7 +17,7 @@ namespace tenon::cpu {
 
 namespace {
 
-std::string refuse_matmul(const FragmentView& fragment, const tn_node& node) {
+std::string refuse_without_onednn(const FragmentView& fragment, const tn_node& node) {
   const uint32_t dtype = fragment.tensor(node.inputs[0]).dtype();
   if (has_onednn() || dtype == TN_DTYPE_f64) return "";
   return author::text("this build of the CPU plugin has no oneDNN (TENON_CPU_ONEDNN=OFF) for ",
@@ -57,6 +57,19 @@ Cost cost_of_matmul(const FragmentView& fragment, const tn_node& node) {
   return out;
 }
 
+// A product for each tap of each window; gradients have the same ones.
+Cost cost_of_conv(const FragmentView& fragment, const tn_node& node) {
+  Cost out = traffic(fragment, node);
+  const bool data = node.op == TN_OP_conv2d_grad_data, weight = node.op == TN_OP_conv2d_grad_weight;
+  const TensorView w = fragment.tensor(weight ? node.outputs[0] : node.inputs[1]),
+                   y = fragment.tensor(data     ? node.inputs[0]
+                                       : weight ? node.inputs[1]
+                                                : node.outputs[0]);
+  const double taps = static_cast<double>(w.dims()[1] * w.dims()[2] * w.dims()[3]);
+  out.flops = 2 * static_cast<double>(y.elements()) * taps;
+  return out;
+}
+
 // Of what is cut out, and of a table, only what is wanted is read.
 Cost cost_of_movement(const FragmentView& fragment, const tn_node& node) {
   return node.op == TN_OP_slice ? Cost{.bytes = 2 * bytes_of(fragment.tensor(node.outputs[0]))}
@@ -91,10 +104,18 @@ constexpr Family rows[] = {
     {.name = elementwise},
     {.name = "REDUCTION", .build = build_reduction},
     {.name = "MATMUL",
-     .refuse = refuse_matmul,
-     .build = build_matmul,
+     .refuse = refuse_without_onednn,
+     .build_all = build_matmul,
+     .takes = product_nodes,
      .cost = cost_of_matmul,
      .computes_in = matmul_dtype},
+    {.name = "CONV",
+     .refuse = refuse_without_onednn,
+     .build_all = build_conv,
+     .takes = product_nodes,
+     .cost = cost_of_conv,
+     .computes_in = matmul_dtype},
+    {.name = "POOL", .build = build_pool},
     {.name = "INDEXING", .build = build_indexing, .cost = cost_of_indexing},
     {.name = "RANDOM", .build = build_random, .cost = cost_of_random, .in_place = draws_in_place},
     {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement, .cost = cost_of_movement},

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "builder.hpp"
+#include "epilogue.hpp"
 
 #include <string>
 

@@ -28,6 +28,11 @@ struct Gemm {
   std::array<int64_t, most_batch_dims> batch{};
   int64_t rows, columns, depth;
   GemmOperand a, b, c;
+  // What is computed on c before it is written; oneDNN only.
+  Place bias{};      // nowhere, or dense columns of c's type
+  Place residual{};  // nowhere, or what lies as c does
+  uint32_t activation = TN_OP_identity;
+  bool variant = false;  // gelu's tanh form
 };
 
 // f64 by plain loops: what oneDNN does not compute. Any strides.

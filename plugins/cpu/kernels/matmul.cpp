@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// matmul.cpp: from a matmul node to a product that an engine takes: packed, cast, folded.
+// matmul.cpp: from a matmul node, and its epilogue, to a product that an engine takes: packed, cast, folded.
 //
 // f32 and bf16 go to oneDNN as they are; f16, and bf16 where the processor lacks AVX-512, are computed in f32; f64 runs in
 // plain loops.
 // Invariant: an operand that no engine reads as it lies is first copied to dense memory in the workspace.
 #include "matmul.hpp"
 #include "builder.hpp"
+#include "epilogue.hpp"
 #include "gemm.hpp"
 #include "tiles.hpp"
 
@@ -81,19 +82,22 @@ void fold_batch(Gemm& gemm) {
 
 class Lowering {
  public:
-  Lowering(Builder& builder, const tn_node& node, unsigned threads)
+  Lowering(Builder& builder, uint32_t at, unsigned threads)
+      : Lowering(builder, builder.fragment().nodes()[at], epilogue_of(builder.fragment(), at), threads) {}
+  Lowering(Builder& builder, const tn_node& node, const Epilogue& epilogue, unsigned threads)
       : builder_(builder),
         node_(node),
+        epilogue_(epilogue),
         threads_(threads),
         a_{builder.fragment().tensor(node.inputs[0]),
            author::attribute_i64(node, "transpose_a").value_or(0) != 0},
         b_{builder.fragment().tensor(node.inputs[1]),
            author::attribute_i64(node, "transpose_b").value_or(0) != 0},
-        c_{builder.fragment().tensor(node.outputs[0]), false} {}
+        c_{builder.fragment().tensor(epilogue.result), false} {}
 
   Status build() {
     const uint32_t dtype = a_.tensor.dtype();
-    const Place result = builder_.output_place(node_.outputs[0]);
+    const Place result = builder_.output_place(epilogue_.result);
     if (c_.tensor.elements() == 0) return {};
     if (depth() == 0) return build_zeros(result);
     if (dtype == TN_DTYPE_f64) {
@@ -153,11 +157,14 @@ class Lowering {
     TN_TRY(make_readable(gemm.a, a_, dtype, gemm.rows, gemm.depth));
     TN_TRY(make_readable(gemm.b, b_, dtype, gemm.depth, gemm.columns));
     const TensorView& c = c_.tensor;
-    const bool direct = c.dtype() == dtype && is_writable(gemm.c, gemm.rows, gemm.columns);
+    const bool fits =
+        epilogue_.residual == TN_ABSENT ? is_writable(gemm.c, gemm.rows, gemm.columns) : c.is_dense();
+    const bool direct = c.dtype() == dtype && fits;
     if (!direct) {
       const Place dense = builder_.scratch(author::dtype_bytes(dtype, c.elements()));
       gemm.c = operand_of(c_, dense, c.rank(), dense_strides(c), dtype);
     }
+    TN_TRY(finish(gemm, dtype));
     fold_batch(gemm);
     const Place scratch = builder_.scratch(0);
     auto made = TN_TRY(onednn_gemm(gemm, scratch, threads_));
@@ -168,8 +175,27 @@ class Lowering {
     return {};
   }
 
+  // The operand of the epilogue as dense elements of `dtype`.
+  Result<Place> make_dense(uint32_t operand, uint32_t dtype) {
+    const TensorView tensor = builder_.fragment().tensor(operand);
+    if (tensor.dtype() == dtype && tensor.is_dense()) return builder_.place(operand);
+    const Place copy = builder_.scratch(author::dtype_bytes(dtype, tensor.elements()));
+    pending_.push_back(TN_TRY(
+        copy_step(builder_.place(operand), View(tensor), copy, View::dense(dtype, tensor.elements()))));
+    return copy;
+  }
+
+  Status finish(Gemm& gemm, uint32_t dtype) {
+    if (epilogue_.bias != TN_ABSENT) gemm.bias = TN_TRY(make_dense(epilogue_.bias, dtype));
+    if (epilogue_.residual != TN_ABSENT) gemm.residual = TN_TRY(make_dense(epilogue_.residual, dtype));
+    gemm.activation = epilogue_.activation;
+    gemm.variant = epilogue_.variant;
+    return {};
+  }
+
   Builder& builder_;
   const tn_node& node_;
+  Epilogue epilogue_;
   unsigned threads_;
   Matrix a_, b_, c_;
   std::vector<std::unique_ptr<Step>> pending_;  // added once the engine has said yes
@@ -183,8 +209,8 @@ uint32_t matmul_dtype(uint32_t dtype) noexcept {
   return dtype == TN_DTYPE_bf16 && bf16_is_native ? dtype : static_cast<uint32_t>(TN_DTYPE_f32);
 }
 
-Status build_matmul(Builder& builder, const tn_node& node, unsigned threads) {
-  return Lowering(builder, node, threads).build();
+Status build_matmul(Builder& builder, uint32_t first, uint32_t /*end*/, unsigned threads) {
+  return Lowering(builder, first, threads).build();
 }
 
 }  // namespace tenon::cpu

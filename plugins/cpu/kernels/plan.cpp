@@ -57,6 +57,19 @@ class Sequence final : public Program {
   std::string engine_;
 };
 
+// What nodes of one step read of each other, and, where nobody else wants it, wrote for each other.
+double kept_inside(const FragmentView& fragment, const Group& group) {
+  double bytes = 0;
+  for (const tn_node& node : fragment.nodes().subspan(group.first, group.end - group.first)) {
+    const uint32_t made = node.output_count > 0 ? node.outputs[0] : TN_ABSENT;
+    if (made == TN_ABSENT || !read_in(fragment, made, {group.first, group.end})) continue;
+    const TensorView tensor = fragment.tensor(made);
+    const bool leaves = wanted_outside(fragment, made, {group.first, group.end});
+    bytes += (leaves ? 1 : 2) * static_cast<double>(author::dtype_bytes(tensor.dtype(), tensor.elements()));
+  }
+  return bytes;
+}
+
 double predicted_ns(const FragmentView& fragment, const std::vector<Group>& groups) {
   double ns = launch_ns;
   for (const Group& group : groups) {
@@ -67,19 +80,26 @@ double predicted_ns(const FragmentView& fragment, const std::vector<Group>& grou
       cost.flops += one.flops;
     }
     // A pass reads and writes what crosses its border; half of what its nodes name is a fair guess of it.
-    ns += cost.bytes / bytes_per_ns / (group.family->fuses() && group.end - group.first > 1 ? 2 : 1) +
-          cost.flops / flops_per_ns;
+    const bool pass = group.family->fuses() && group.end - group.first > 1;
+    const double bytes = pass ? cost.bytes / 2 : cost.bytes - kept_inside(fragment, group);
+    ns += bytes / bytes_per_ns + cost.flops / flops_per_ns;
   }
   return ns;
 }
 
 // The first node that is not computed in its own type, in words; "" when all are.
-std::string conversion(const FragmentView& fragment) {
-  for (uint32_t n = 0; n < fragment.nodes().size(); ++n) {
-    const uint32_t half = converted_half(fragment, fragment.nodes()[n]);
-    if (half == TN_DTYPE_NONE) continue;
-    return text(node_name(fragment, n), " of ", author::dtype_name(half),
-                " is computed in f32 and rounded once");
+std::string conversion(const FragmentView& fragment, const std::vector<Group>& groups) {
+  for (const Group& group : groups) {
+    const bool together = group.family->takes != nullptr && group.end - group.first > 1;
+    for (uint32_t n = group.first; n < group.end; ++n) {
+      const uint32_t half = converted_half(fragment, fragment.nodes()[n]);
+      if (half == TN_DTYPE_NONE) continue;
+      if (!together)
+        return text(node_name(fragment, n), " of ", author::dtype_name(half),
+                    " is computed in f32 and rounded once");
+      return text(node_name(fragment, group.first), " to ", node_name(fragment, group.end - 1), " of ",
+                  author::dtype_name(half), " are computed in f32 and rounded once, after the last");
+    }
   }
   return "";
 }
@@ -130,7 +150,7 @@ Status judge(const tn_fragment& fragment, tn_support& out) {
              " steps through memory: ", node_name(view, second->first), " reads what another step made"),
         ns);
   }
-  if (const std::string converted = conversion(view); !converted.empty()) {
+  if (const std::string converted = conversion(view, groups); !converted.empty()) {
     return author::accept_converted(out, converted, ns);
   }
   return author::accept(out, ns);

@@ -4,7 +4,7 @@
 // Two orders of walking: along the reduced elements of one output (rows), or along many outputs at once (columns), whichever
 // follows memory. Long reductions with few outputs are cut into pieces that are folded in order.
 // Invariant: the cuts depend on the shape alone, so the same input gives the same bits on any number of threads.
-#include "builder.hpp"
+#include "reduce.hpp"
 #include "reduce_ops.hpp"
 
 #include <tenon/author/text.hpp>
@@ -160,17 +160,21 @@ Shape shape_of(TensorView tensor, const Axes& axes) {
 
 }  // namespace
 
-Status build_reduction(Builder& builder, const tn_node& node, unsigned) {
+Status build_fold(Builder& builder, const tn_node& node, uint32_t op, const Axes& axes) {
   const TensorView from = builder.fragment().tensor(node.inputs[0]),
                    to = builder.fragment().tensor(node.outputs[0]);
-  const Shape shape = shape_of(from, axes_of(node, from.rank()));
-  const ReduceOps ops = reduce_ops(node.op, from.dtype());
+  const Shape shape = shape_of(from, axes);
+  const ReduceOps ops = reduce_ops(op, from.dtype());
   Place partial{};
   if (shape.pieces > 1) partial = builder.scratch(shape.pieces * shape.outputs * sizeof(Accumulator));
   const Place source = builder.place(node.inputs[0]);
   const Place result = builder.output_place(node.outputs[0]);
   builder.add(std::make_unique<ReduceStep>(shape, ops, source, result, View(to), partial));
   return {};
+}
+
+Status build_reduction(Builder& builder, const tn_node& node, unsigned) {
+  return build_fold(builder, node, node.op, axes_of(node, builder.fragment().tensor(node.inputs[0]).rank()));
 }
 
 }  // namespace tenon::cpu

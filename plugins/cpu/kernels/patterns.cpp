@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// patterns.cpp: the rows. A step is written as the ops it may be and the operands it reads.
+#include "patterns.hpp"
+
+#include "gemm.hpp"
+
+#include <tenon/fragment.h>
+
+#include <iterator>
+
+namespace tenon::cpu {
+
+namespace {
+
+// Free inputs of a pattern.
+constexpr uint32_t in0 = TN_PATTERN_INPUT, in1 = TN_PATTERN_INPUT + 1, in2 = TN_PATTERN_INPUT + 2,
+                   in3 = TN_PATTERN_INPUT + 3;
+
+constexpr uint32_t matmul[] = {TN_OP_matmul}, conv[] = {TN_OP_conv2d}, add[] = {TN_OP_add};
+constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu};
+
+template <uint32_t... operands>
+constexpr uint32_t reads[] = {operands...};
+
+template <uint32_t... operands, size_t count>
+constexpr tn_pattern_step step(const uint32_t (&ops)[count], uint32_t flags = 0) {
+  return {.ops = ops,
+          .op_count = count,
+          .operand_count = sizeof...(operands),
+          .operands = reads<operands...>,
+          .flags = flags,
+          .reserved = 0};
+}
+
+constexpr tn_pattern_step gemm_epilogue[] = {
+    step<in0, in1>(matmul),
+    step<0, in2>(add, TN_PATTERN_OPTIONAL),  // bias
+    step<1, in3>(add, TN_PATTERN_OPTIONAL),  // residual
+    step<2>(activation, TN_PATTERN_OPTIONAL),
+};
+constexpr tn_pattern_step conv_bias_act[] = {
+    step<in0, in1>(conv),
+    step<0, in2>(add, TN_PATTERN_OPTIONAL),
+    step<1, in3>(add, TN_PATTERN_OPTIONAL),
+    step<2>(activation, TN_PATTERN_OPTIONAL),
+};
+
+// Statistics of a normalisation, and the sum that goes on beside it, are wanted later.
+constexpr uint32_t batch_norm[] = {TN_OP_batch_norm_train, TN_OP_batch_norm_infer, TN_OP_batch_norm_apply};
+constexpr uint32_t batch_norm_back[] = {TN_OP_batch_norm_grad, TN_OP_batch_norm_grad_apply};
+constexpr uint32_t row_norm[] = {TN_OP_layer_norm, TN_OP_rms_norm};
+constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
+                                        TN_OP_silu_grad};
+constexpr tn_pattern_step bn_act[] = {
+    step<in0>(batch_norm, TN_PATTERN_OUTPUT),
+    step<0>(activation),
+};
+constexpr tn_pattern_step bn_add_act[] = {
+    step<in0>(batch_norm, TN_PATTERN_OUTPUT),
+    step<0, in1>(add),
+    step<1>(activation),
+};
+constexpr tn_pattern_step act_bn_backward[] = {
+    step<in0, in1>(activation_grad, TN_PATTERN_OUTPUT),
+    step<0>(batch_norm_back),
+};
+constexpr tn_pattern_step add_norm[] = {
+    step<in0, in1>(add, TN_PATTERN_OUTPUT),
+    step<0>(row_norm),
+};
+
+template <size_t count>
+constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]) {
+  return {.name = name, .steps = steps, .step_count = count, .reserved = 0};
+}
+
+// Those of oneDNN last: a build without it publishes the others.
+constexpr tn_pattern rows[] = {
+    row("bn_act", bn_act),     row("bn_add_act", bn_add_act),       row("act_bn_backward", act_bn_backward),
+    row("add_norm", add_norm), row("gemm_epilogue", gemm_epilogue), row("conv_bias_act", conv_bias_act),
+};
+constexpr uint64_t by_onednn = 2;
+
+}  // namespace
+
+tn_pattern_list published_patterns() noexcept {
+  return {.items = rows, .count = std::size(rows) - (has_onednn() ? 0 : by_onednn)};
+}
+
+}  // namespace tenon::cpu

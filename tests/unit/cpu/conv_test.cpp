@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// conv_test.cpp: convolutions and pools where the conformance kit does not look: constant weights, channels last, groups on
+// odd sizes, twice the same bits.
+//
+// Invariant: the error is held against length units of Σ|x·w|, the bound that a sum of any order has.
+#include "tensors.hpp"
+
+using namespace cpu_test;
+
+namespace {
+
+struct Case {
+  Dims x, w, pad, stride, dilation;
+  int64_t groups;
+};
+
+const std::vector<Case> cases = {
+    {{2, 5, 9, 11}, {6, 5, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 1},
+    {{1, 6, 13, 7}, {4, 3, 3, 2}, {2, 0, 1, 1}, {3, 2}, {1, 1}, 2},
+    {{2, 8, 7, 7}, {8, 1, 3, 3}, {1, 1, 1, 1}, {2, 2}, {1, 1}, 8},
+    {{1, 4, 10, 12}, {8, 1, 3, 3}, {0, 2, 3, 1}, {1, 1}, {2, 3}, 4},
+    {{3, 16, 5, 5}, {32, 16, 1, 1}, {0, 0, 0, 0}, {1, 1}, {1, 1}, 1},
+};
+
+Dims result_dims(const Case& c) {
+  Dims out{c.x[0], c.w[0]};
+  for (size_t d = 0; d < 2; ++d) {
+    const int64_t room = c.x[2 + d] + c.pad[d] + c.pad[2 + d] - c.dilation[d] * (c.w[2 + d] - 1) - 1;
+    out.push_back(room / c.stride[d] + 1);
+  }
+  return out;
+}
+
+Dims channels_last(const Dims& dims) { return {dims[1] * dims[2] * dims[3], 1, dims[3] * dims[1], dims[1]}; }
+
+void add_conv(FragmentBuilder& f, const Case& c, uint32_t x, uint32_t w, uint32_t y) {
+  f.node(TN_OP_conv2d, {x, w}, {y})
+      .integers("dilation", c.dilation)
+      .integer("groups", c.groups)
+      .integers("pad", c.pad)
+      .integers("stride", c.stride);
+}
+
+void check_sums(const Case& c, const Tensor& x, const Tensor& w, const Tensor& y) {
+  const int64_t per_group = c.w[0] / c.groups;
+  for_each(y.dims, [&](const Dims& at) {
+    Number sum = 0, size = 0;
+    for_each({c.w[1], c.w[2], c.w[3]}, [&](const Dims& tap) {
+      const int64_t h = at[2] * c.stride[0] - c.pad[0] + tap[1] * c.dilation[0],
+                    v = at[3] * c.stride[1] - c.pad[1] + tap[2] * c.dilation[1];
+      if (h < 0 || h >= c.x[2] || v < 0 || v >= c.x[3]) return;
+      const Number product =
+          x.at({at[0], at[1] / per_group * c.w[1] + tap[0], h, v}) * w.at({at[1], tap[0], tap[1], tap[2]});
+      sum += product;
+      size += std::fabs(product);
+    });
+    const Number length = static_cast<Number>(c.w[1] * c.w[2] * c.w[3]);
+    const Number unit = y.dtype == TN_DTYPE_f64 ? 0x1p-53L : 0x1p-24L;
+    if (!close(y.at(at), sum, y.dtype, 0.5001L, size * length * unit))
+      FAIL_CHECK(label(TN_OP_conv2d, y.dtype, c.x)
+                 << " gives " << double(y.at(at)) << ", expected " << double(sum));
+  });
+}
+
+bool computes(Bench& bench, uint32_t dtype) {
+  FragmentBuilder f;
+  add_conv(f, cases[0], f.input(dtype, cases[0].x), f.input(dtype, cases[0].w),
+           f.output(dtype, result_dims(cases[0])));
+  return supports(bench.device, f.fragment()).verdict != TN_SUPPORT_NO;
+}
+
+void check_all(Bench& bench, uint32_t dtype, bool last, bool constant) {
+  Random random(tenon::test::seed());
+  for (const Case& c : cases) {
+    CAPTURE(label(TN_OP_conv2d, dtype, c.x));
+    const Dims dims = result_dims(c);
+    Tensor x(dtype, c.x, last ? channels_last(c.x) : Dims{}), w(dtype, c.w),
+        y(dtype, dims, last ? channels_last(dims) : Dims{});
+    randomize(x, random, false);
+    randomize(w, random, false);
+    FragmentBuilder f;
+    const uint32_t ix = f.input(dtype, c.x, x.strides);
+    const uint32_t iw = constant ? f.constant(dtype, c.w, w.bytes) : f.input(dtype, c.w);
+    add_conv(f, c, ix, iw, f.output(dtype, dims, y.strides));
+    const Kernel kernel = compile(bench.device, f.fragment());
+    const std::vector<const Tensor*> inputs =
+        constant ? std::vector<const Tensor*>{&x} : std::vector<const Tensor*>{&x, &w};
+    bench.run(kernel, inputs, {&y});
+    check_sums(c, x, w, y);
+    Tensor again(dtype, dims, y.strides);
+    bench.run(kernel, inputs, {&again});
+    CHECK(again.bytes == y.bytes);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("conv: f64, by loops of our own, whatever lies nearest in memory") {
+  Bench bench;
+  for (const bool last : {false, true}) check_all(bench, TN_DTYPE_f64, last, last);
+}
+
+TEST_CASE("conv: f32, bf16 and f16, channels first and last, weights bound and constant") {
+  Bench bench;
+  if (!computes(bench, TN_DTYPE_f32))
+    TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16}) {
+    for (const bool last : {false, true}) {
+      for (const bool constant : {false, true}) check_all(bench, dtype, last, constant);
+    }
+  }
+}
+
+TEST_CASE("conv: without channels the result is zeros") {
+  Bench bench;
+  FragmentBuilder f;
+  const Case none{{1, 0, 3, 3}, {2, 0, 2, 2}, {0, 0, 0, 0}, {1, 1}, {1, 1}, 1};
+  add_conv(f, none, f.input(TN_DTYPE_f64, none.x), f.input(TN_DTYPE_f64, none.w),
+           f.output(TN_DTYPE_f64, {1, 2, 2, 2}));
+  const Tensor x(TN_DTYPE_f64, none.x), w(TN_DTYPE_f64, none.w);
+  Tensor y(TN_DTYPE_f64, {1, 2, 2, 2});
+  bench.run(compile(bench.device, f.fragment()), {&x, &w}, {&y});
+  for_each(y.dims, [&](const Dims& at) { CHECK(y.at(at) == 0); });
+}
+
+TEST_CASE("pool: the first of equals takes the gradient, a NaN wins, and channels may be last") {
+  Bench bench;
+  for (const bool last : {false, true}) {
+    Tensor x(TN_DTYPE_f32, {1, 2, 2, 4}, last ? Dims{16, 1, 8, 2} : Dims{}),
+        dy(TN_DTYPE_f32, {1, 2, 1, 2}, last ? Dims{4, 1, 4, 2} : Dims{}), y = dy, dx = x;
+    const Number nan = std::numeric_limits<Number>::quiet_NaN();
+    const std::vector<Number> values = {3, 3, 1, nan, 3, 2, 7, nan, -5, -4, 0, 0, -4, -6, 0, 0};
+    size_t i = 0;
+    for_each(x.dims, [&](const Dims& at) { x.set(at, values[i++]); });
+    for_each(dy.dims, [&](const Dims& at) { dy.set(at, static_cast<Number>(10 * (at[1] + 1) + at[3])); });
+    const auto run = [&](uint32_t op, const std::vector<const Tensor*>& inputs, Tensor& result) {
+      FragmentBuilder f;
+      std::vector<uint32_t> in;
+      for (const Tensor* one : inputs) in.push_back(f.input(one->dtype, one->dims, one->strides));
+      f.node(op, in, {f.output(result.dtype, result.dims, result.strides)})
+          .integers("kernel", {2, 2})
+          .integers("pad", {0, 0, 0, 0})
+          .integers("stride", {2, 2});
+      bench.run(compile(bench.device, f.fragment()), inputs, {&result});
+    };
+    run(TN_OP_max_pool, {&x}, y);
+    CHECK(y.at({0, 0, 0, 0}) == 3);
+    CHECK(std::isnan(y.at({0, 0, 0, 1})));
+    CHECK(y.at({0, 1, 0, 0}) == -4);
+    run(TN_OP_max_pool_grad, {&dy, &x}, dx);
+    const std::vector<Number> expected = {10, 0, 0, 11, 0, 0, 0, 0, 0, 20, 21, 0, 0, 0, 0, 0};
+    i = 0;
+    for_each(dx.dims, [&](const Dims& at) { CHECK(dx.at(at) == expected[i++]); });
+  }
+}
