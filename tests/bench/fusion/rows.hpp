@@ -8,4 +8,10 @@ namespace bench {
 
 void scheduler_rows();
 
+// The CPU plugin's kernels; there when it was built with oneDNN.
+void chain_rows();
+void norm_rows();
+void update_rows();
+void attention_rows();
+
 }  // namespace bench

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// world.cpp: opens the plugin, binds memory, takes figures.
+#include "world.hpp"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+
+namespace bench {
+namespace {
+
+tenon::Runtime open_runtime() {
+  const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
+  tenon::RuntimeOptions options{
+      .use_environment = false, .use_install_path = false, .probe = tenon::Probe::off};
+  options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
+  options.options["cpu.threads"] = std::to_string(threads);
+  return must(tenon::Runtime::open(std::move(options)));
+}
+
+float from_bf16(uint16_t x) { return std::bit_cast<float>(static_cast<uint32_t>(x) << 16); }
+
+// Values from 0.5 to 1.5 without order.
+template <class T>
+void fill(T* to, size_t count) {
+  uint32_t state = 12345;
+  for (size_t i = 0; i < count; ++i) {
+    state = state * 1664525 + 1013904223;
+    const float value = 0.5f + static_cast<float>(state >> 8) * 0x1p-24f;
+    if constexpr (sizeof(T) == 4)
+      to[i] = value;
+    else
+      to[i] = static_cast<T>(std::bit_cast<uint32_t>(value) >> 16);
+  }
+}
+
+void* address_of(const tenon::Buffer& buffer) { return reinterpret_cast<void*>(must(buffer.address())); }
+
+template <class T, class Number>
+void compare(const T* ours, const T* theirs, size_t count, double tolerance, Number&& number) {
+  for (size_t i = 0; i < count; ++i) {
+    const double a = number(ours[i]), b = number(theirs[i]);
+    if (!(std::fabs(a - b) <= tolerance * (1 + std::fabs(b))))
+      throw std::runtime_error("ours and the peer's differ: " + std::to_string(a) + " and " +
+                               std::to_string(b) + " at element " + std::to_string(i));
+  }
+}
+
+}  // namespace
+
+World::World()
+    : runtime(open_runtime()),
+      device(must(runtime.device("cpu"))),
+      stream(must(device.stream({.name = "bench"}))) {
+  on_worker([] { omp_set_num_threads(threads); });
+}
+
+void World::on_worker(const std::function<void()>& work) {
+  std::exception_ptr thrown;
+  must(stream.host_call([&] {
+    try {
+      work();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }));
+  must(stream.sync());
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+void* World::bytes(size_t count) {
+  owned_.push_back(must(device.allocate(stream, count)));
+  void* const memory = address_of(owned_.back());
+  std::memset(memory, 0, count);
+  return memory;
+}
+
+float* World::floats(size_t count) {
+  auto* const memory = static_cast<float*>(bytes(count * sizeof(float)));
+  fill(memory, count);
+  return memory;
+}
+
+Program::Program(World& world, const tenon::Fragment& fragment)
+    : world_(world), kernel_(must(world.device.compile(fragment))) {
+  const tn_fragment& abi = fragment.abi();
+  for (size_t i = 0; i < fragment.bindings().size(); ++i) {
+    const tenon::TensorSpec& spec = fragment.bindings()[i];
+    const tn_alias* const aliases_end = abi.aliases + abi.alias_count;
+    const tn_alias* const alias = std::find_if(
+        abi.aliases, aliases_end, [&](const tn_alias& a) { return abi.input_count + a.output == i; });
+    if (alias != aliases_end) {
+      spans_.push_back(spans_[alias->input]);
+      addresses_.push_back(addresses_[alias->input]);
+      continue;
+    }
+    owned_.push_back(must(world.device.allocate(world.stream, spec.bytes())));
+    spans_.push_back(owned_.back());
+    addresses_.push_back(address_of(owned_.back()));
+    if (spec.dtype == tenon::f32) fill(at<float>(i), spec.bytes() / 4);
+    if (spec.dtype == tenon::bf16) fill(at<uint16_t>(i), spec.bytes() / 2);
+  }
+  owned_.push_back(must(world.device.allocate(world.stream, kernel_.workspace_bytes())));
+}
+
+void Program::run() {
+  must(kernel_.launch(world_.stream, spans_, owned_.back()));
+  must(world_.stream.sync());
+}
+
+Row measured(World& world, const Contest& contest) {
+  Row row{.name = contest.name, .peer = contest.peer, .unit = "ms"};
+  const auto there = [&](const std::function<void()>& work) {
+    return time_of(1, [&] { world.on_worker(work); }) / 1e6;
+  };
+  for (int run = -2; run < runs; ++run) {
+    const double ours = time_of(1, contest.ours) / 1e6;
+    const double theirs = contest.theirs ? there(contest.theirs) : 0;
+    const double limit = contest.limit ? there(contest.limit) * contest.limit_scale : 0;
+    if (run < 0) continue;  // to warm up
+    row.ours.push_back(ours);
+    if (contest.theirs) row.theirs.push_back(theirs);
+    row.limit = run == 0 ? limit : std::min(row.limit, limit);
+  }
+  return row;
+}
+
+void print_beside_torch(const Row& row) {
+  print(row);
+  Row beside = row;
+  beside.peer = "torch";
+  beside.why_no_peer = "this suite does not run torch yet";
+  beside.limit = 0;
+  print(beside);
+}
+
+void limit_by_traffic(World& world, Contest& contest, double moved, size_t footprint) {
+  float* const values = world.floats(footprint / sizeof(float));
+  contest.limit = [=] { sweep_in_place(values, footprint / sizeof(float)); };
+  contest.limit_scale = moved / (2.0 * static_cast<double>(footprint));
+}
+
+void check_agreement(const float* ours, const float* theirs, size_t count, double tolerance) {
+  compare(ours, theirs, count, tolerance, [](float x) { return static_cast<double>(x); });
+}
+
+void check_agreement(const uint16_t* ours, const uint16_t* theirs, size_t count, double tolerance) {
+  compare(ours, theirs, count, tolerance, [](uint16_t x) { return static_cast<double>(from_bf16(x)); });
+}
+
+void attempt(const std::string& name, const std::function<void()>& row) {
+  try {
+    row();
+  } catch (const std::exception& trouble) {
+    left_out(name, trouble.what());
+  }
+}
+
+}  // namespace bench

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// world.hpp: the CPU plugin with a device and a stream, a compiled fragment with memory, and rows of kernels.
+//
+// Peers and limits run on the stream's own worker, where our kernels run: one team of threads serves them all, and all of
+// them pay the same way there and back.
+// Invariant: whatever goes wrong is thrown; `attempt` makes a row that was left out of it.
+#pragma once
+
+#include "limits.hpp"
+#include "rows.hpp"
+
+#include <tenon/tenon.hpp>
+
+#include <functional>
+#include <stdexcept>
+
+namespace bench {
+
+template <class T>
+T must(tenon::Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(std::string(result.message()));
+  return std::move(*result);
+}
+inline void must(const tenon::Status& status) {
+  if (!status.ok()) throw std::runtime_error(std::string(status.message()));
+}
+
+// The CPU plugin's first device with `threads` threads.
+class World {
+ public:
+  World();
+  // Runs `work` on the stream's worker and waits for it; what it throws is thrown here.
+  void on_worker(const std::function<void()>& work);
+  // Memory from the device's pool, its pages touched; floats from 0.5 to 1.5.
+  void* bytes(size_t count);
+  float* floats(size_t count);
+
+  tenon::Runtime runtime;
+  tenon::Device device;
+  tenon::Stream stream;
+
+ private:
+  std::vector<tenon::Buffer> owned_;
+};
+
+// A kernel and memory for its bindings; an output with an alias has its input's. f32 and bf16 hold 0.5 to 1.5.
+class Program {
+ public:
+  Program(World& world, const tenon::Fragment& fragment);
+  // One launch, waited for.
+  void run();
+  template <class T = float>
+  T* at(size_t binding) const {
+    return static_cast<T*>(addresses_.at(binding));
+  }
+  size_t count(size_t binding) const { return kernel_.fragment().bindings().at(binding).elements(); }
+
+ private:
+  World& world_;
+  tenon::Kernel kernel_;
+  std::vector<tn_span> spans_;
+  std::vector<void*> addresses_;
+  std::vector<tenon::Buffer> owned_;
+};
+
+// Three ways measured in turn. `limit` may be empty, `theirs` too.
+struct Contest {
+  std::string name, peer{};
+  std::function<void()> ours, theirs{}, limit{};
+  double limit_scale = 1;  // what one run of `limit` is to be multiplied with
+};
+Row measured(World& world, const Contest& contest);
+// The row, and once more beside torch, which this suite does not run yet: the limit is judged without it.
+void print_beside_torch(const Row& row);
+
+// Memory traffic as a limit: `moved` bytes at the rate at which `footprint` bytes are read and written in place.
+void limit_by_traffic(World& world, Contest& contest, double moved, size_t footprint);
+
+// Throws unless both hold the same numbers, to `tolerance` of 1 + |theirs|.
+void check_agreement(const float* ours, const float* theirs, size_t count, double tolerance = 1e-3);
+void check_agreement(const uint16_t* ours, const uint16_t* theirs, size_t count, double tolerance = 0.05);
+
+// Prints what `row` says of itself, or that `name` was left out.
+void attempt(const std::string& name, const std::function<void()>& row);
+
+}  // namespace bench
