@@ -6,7 +6,7 @@
 // the last node.
 #pragma once
 
-#include "rules.hpp"
+#include "builder.hpp"
 
 namespace tenon::cpu {
 
@@ -23,10 +23,6 @@ struct Epilogue {
 // [any-thread; does not block; cannot fail]
 Epilogue epilogue_of(const FragmentView& fragment, uint32_t product);
 
-// Nodes [first, end) around node `at` that one step computes.
-struct Nodes {
-  uint32_t first, end;
-};
 // Family::takes of products.
 Nodes product_nodes(const FragmentView& fragment, uint32_t at);
 

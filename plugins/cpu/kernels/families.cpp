@@ -3,6 +3,7 @@
 #include "families.hpp"
 
 #include "attention.hpp"
+#include "epilogue.hpp"
 #include "fused.hpp"
 #include "gemm.hpp"
 #include "loss.hpp"

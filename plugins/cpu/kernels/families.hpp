@@ -6,7 +6,6 @@
 #pragma once
 
 #include "builder.hpp"
-#include "epilogue.hpp"
 
 #include <string>
 

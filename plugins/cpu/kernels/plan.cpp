@@ -5,6 +5,7 @@
 #include "plan.hpp"
 
 #include "aliases.hpp"
+#include "epilogue.hpp"
 #include "families.hpp"
 
 #include <tenon/author/support.hpp>
