@@ -11,6 +11,8 @@ using namespace tenon::test;
 
 namespace {
 
+using Ints = std::vector<int64_t>;
+
 // Two layers of products with biases, a residual and two kinds of activation.
 Graph perceptron() {
   Graph g("perceptron");
