@@ -14,17 +14,14 @@
 namespace tenon::cpu {
 namespace {
 
-// How a type is computed, and how its bits tell what is not finite.
+// How a type is computed. What is not finite stays so when it is widened, and is told by its bits: exponents of ones.
 template <class E>
 struct Form {
   using Wide = std::conditional_t<std::is_same_v<E, double>, double, float>;
-  using Bits =
-      std::conditional_t<sizeof(E) == 2, uint16_t, std::conditional_t<sizeof(E) == 4, uint32_t, uint64_t>>;
-  static constexpr Bits exponent = std::is_same_v<E, F16>     ? Bits{0x7c00}
-                                   : std::is_same_v<E, BF16>  ? Bits{0x7f80}
-                                   : std::is_same_v<E, float> ? static_cast<Bits>(0x7f800000u)
-                                                              : static_cast<Bits>(0x7ff0000000000000u);
-  static Bits bad(E x) { return (std::bit_cast<Bits>(x) & exponent) == exponent ? Bits{1} : Bits{0}; }
+  using Bits = std::conditional_t<std::is_same_v<E, double>, uint64_t, uint32_t>;
+  static constexpr Bits exponent =
+      static_cast<Bits>(std::is_same_v<E, double> ? 0x7ff0000000000000u : 0x7f800000u);
+  static Bits bad(Wide x) { return (std::bit_cast<Bits>(x) & exponent) == exponent ? Bits{1} : Bits{0}; }
   static Wide widened(E x) {
     if constexpr (sizeof(E) == 2)
       return widen(x);
@@ -50,16 +47,16 @@ struct Unscale {
   static Bits look(const E* g, uint64_t n) {
     Bits bad = 0;
 #pragma omp simd reduction(| : bad)
-    for (uint64_t i = 0; i < n; ++i) bad = static_cast<Bits>(bad | F::bad(g[i]));
+    for (uint64_t i = 0; i < n; ++i) bad |= F::bad(F::widened(g[i]));
     return bad;
   }
   static Bits multiply(const E* g, E* out, uint64_t n, Wide factor) {
     Bits bad = 0;
 #pragma omp simd reduction(| : bad)
     for (uint64_t i = 0; i < n; ++i) {
-      const E x = g[i];
-      bad = static_cast<Bits>(bad | F::bad(x));
-      out[i] = F::narrowed(F::widened(x) * factor);
+      const Wide x = F::widened(g[i]);
+      bad |= F::bad(x);
+      out[i] = F::narrowed(x * factor);
     }
     return bad;
   }
@@ -67,9 +64,9 @@ struct Unscale {
     Bits bad = 0;
 #pragma omp simd reduction(| : bad)
     for (uint64_t i = 0; i < n; ++i) {
-      const E x = g[i];
-      bad = static_cast<Bits>(bad | F::bad(x));
-      out[i] = F::narrowed(F::widened(x) / scale);
+      const Wide x = F::widened(g[i]);
+      bad |= F::bad(x);
+      out[i] = F::narrowed(x / scale);
     }
     return bad;
   }

@@ -207,10 +207,10 @@ TEST_CASE("attention: counts around the blocks' sizes, both ways, in every type"
 TEST_CASE("attention: a mask repeated by broadcast is the mask written out") {
   Random random(tenon::test::seed());
   Bench bench;
-  for (const uint32_t dtype : floats) {
+  for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16}) {
     for (const Dims& mask :
-         {Dims{2, 1, 1, 70}, Dims{1, 1, 40, 70}, Dims{40, 1}, Dims{70}, Dims{2, 3, 40, 70}}) {
-      Problem p{dtype, 2, 3, 40, 70, 8};
+         {Dims{2, 1, 1, 40}, Dims{1, 1, 33, 40}, Dims{33, 1}, Dims{40}, Dims{2, 2, 33, 40}}) {
+      Problem p{dtype, 2, 2, 33, 40, 8};
       p.mask = mask;
       check_both(bench, p, random);
     }
@@ -218,7 +218,7 @@ TEST_CASE("attention: a mask repeated by broadcast is the mask written out") {
 }
 
 TEST_CASE("attention: thousands of keys, and memory that does not grow with their square") {
-  const auto rows = tenon::test::full_or<int>("rows looked at for each type", 40, 400);
+  const auto rows = tenon::test::full_or<int>("rows looked at for each type", 12, 400);
   Random random(tenon::test::seed());
   Bench bench;
   for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16}) {
