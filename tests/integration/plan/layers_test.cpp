@@ -8,6 +8,7 @@
 
 using namespace tenon;
 using namespace tenon::test;
+using Ints = std::vector<int64_t>;
 
 namespace {
 
