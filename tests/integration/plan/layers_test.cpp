@@ -12,8 +12,6 @@ using Ints = std::vector<int64_t>;
 
 namespace {
 
-using Ints = std::vector<int64_t>;
-
 // Two layers of products with biases, a residual and two kinds of activation.
 Graph perceptron() {
   Graph g("perceptron");
