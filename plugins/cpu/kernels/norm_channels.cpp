@@ -13,6 +13,8 @@ constexpr uint64_t most_pieces = 64;
 // A piece of pixels pays for sums of its own from here on.
 constexpr uint64_t piece_grain = 128 << 10;
 constexpr uint64_t least_periods = 16;
+// Elements of pixels that are applied forwards before the walk steps back.
+constexpr uint64_t stride_elements = 128 << 10;
 // What a core's own cache holds beside everything else that is read meanwhile.
 constexpr uint64_t cache_bytes = 1 << 20;
 
@@ -166,7 +168,8 @@ void ChannelStep::finish_channels(const Run& run, uint64_t first, uint64_t end) 
   }
 }
 
-// Pixels backwards: what was folded last is still in the cache.
+// Pixels in strides backwards, each of them forwards: what was folded last is still in the cache, and the processor sees
+// where a stride goes.
 void ChannelStep::apply(const Run& run) const {
   if (!shape_.pixels) {
     const uint64_t job = shape_.block * shape_.inner;
@@ -177,18 +180,24 @@ void ChannelStep::apply(const Run& run) const {
                  });
     return;
   }
+  const uint64_t stride = std::max<uint64_t>(1, stride_elements / shape_.period);
   run.team.run(shape_.periods(), std::max<uint64_t>(1, parallel_grain / shape_.period),
                [&](uint64_t first, uint64_t end) {
-                 while (end-- > first) {
-                   const uint64_t at = end * shape_.period,
-                                  length = std::min(shape_.period, shape_.elements() - at);
-                   for (uint64_t done = 0; done < length; done += shape_.tile) {
-                     const auto n = static_cast<uint32_t>(std::min(shape_.tile, length - done));
-                     apply_pixels(run, at + done, n, done);
-                   }
+                 while (end > first) {
+                   const uint64_t begin = end - std::min(stride, end - first);
+                   for (uint64_t period = begin; period < end; ++period) apply_period(run, period);
+                   end = begin;
                  }
                  finish_past_cache();
                });
+}
+
+void ChannelStep::apply_period(const Run& run, uint64_t period) const {
+  const uint64_t at = period * shape_.period, length = std::min(shape_.period, shape_.elements() - at);
+  for (uint64_t done = 0; done < length; done += shape_.tile) {
+    const auto n = static_cast<uint32_t>(std::min(shape_.tile, length - done));
+    apply_pixels(run, at + done, n, done);
+  }
 }
 
 void ChannelStep::apply_block(const Run& run, uint64_t image, uint64_t block) const {

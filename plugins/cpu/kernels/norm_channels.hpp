@@ -86,6 +86,7 @@ class ChannelStep : public Step {
   void finish_channels(const Run& run, uint64_t first, uint64_t end) const;
   void apply(const Run& run) const;
   void apply_block(const Run& run, uint64_t image, uint64_t block) const;
+  void apply_period(const Run& run, uint64_t period) const;
   uint64_t piece_begin(uint64_t piece) const noexcept;
   uint64_t piece_count(uint64_t piece) const noexcept;
 
