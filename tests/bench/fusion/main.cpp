@@ -6,7 +6,7 @@
 
 int main() {
   bench::scheduler_rows();
-#if BENCH_KERNELS
+#ifdef BENCH_KERNELS
   bench::chain_rows();
   bench::norm_rows();
   bench::update_rows();
