@@ -44,7 +44,7 @@ def main(tool, plugin, driver, check_sources):
     with tempfile.TemporaryDirectory() as folder:
         for selection in selections(tool, seed, full):
             command = [tool, "conform", plugin, "--verify", "--seed", seed, "--option", f"keep={folder}", "--option",
-                       "cache=off", "--deadline", "120", "--jobs", str(os.cpu_count() or 1), *selection]
+                       "cache=off", "--deadline", "300", "--jobs", str(os.cpu_count() or 1), *selection]
             print("+", " ".join(command), flush=True)
             code = subprocess.run(command, env=environment, check=False).returncode
             if code != 0:
