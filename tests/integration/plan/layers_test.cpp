@@ -63,7 +63,9 @@ void compare(const Graph& g, size_t patterns) {
   }
   const Named fused = run(*together, device, stream, given), single = run(*apart, device, stream, given);
   INFO(together->explain());
-  for (const auto& [name, expected] : single) {
+  for (const auto& [output, floats] : single) {
+    const std::string& name = output;
+    const Floats& expected = floats;
     const Floats& got = fused.at(name);
     REQUIRE(got.size() == expected.size());
     float most = 0;
