@@ -56,6 +56,7 @@ double error_of(const Floats& expected, const Floats& found) {
 
 TEST_CASE("passes: in halves the device computes what it computes in f32, as near as halves are") {
   World w;
+  SKIP_IF_UNSUPPORTED(plan(network(), w.device), "matmul");
   std::mt19937_64 random(5);
   Named given = whole_numbers();
   for (auto& [name, numbers] : given) numbers = random_floats(numbers.size(), random);
@@ -74,6 +75,7 @@ TEST_CASE("passes: in halves the device computes what it computes in f32, as nea
 
 TEST_CASE("passes: with padded sizes the device computes the very same numbers") {
   World w;
+  SKIP_IF_UNSUPPORTED(plan(network(), w.device), "matmul");
   const auto work =
       must(passes::run(network(), {.prune = passes::PruneOptions{},
                                    .pad = passes::PadOptions{.max_growth = 8, .all_types = true},
