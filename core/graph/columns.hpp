@@ -4,56 +4,13 @@
 // Invariant: a word of a column that inference does not know does not compile.
 #pragma once
 
+#include <tenon/author/op_columns.hpp>
 #include <tenon/types.hpp>
 
 namespace tenon::graph {
 
-enum class DtypeRule : uint8_t {
-  FLOAT,
-  NUMBER,
-  ANY,
-  COMPARE,
-  LOGIC,
-  SELECT,
-  CAST,
-  INDEX,
-  NORM,
-  LABEL,
-  LOOKUP,
-  RANDOM,
-  UPDATE
-};
-
-enum class ShapeRule : uint8_t {
-  BROADCAST,
-  REDUCE,
-  SAME,
-  MATMUL,
-  CONV,
-  CONV_DATA,
-  CONV_WEIGHT,
-  POOL,
-  POOL_GRAD,
-  GLOBAL,
-  BATCH_NORM,
-  CHANNEL,
-  ROW_NORM,
-  LOSS,
-  ATTENTION,
-  EMBEDDING,
-  EMBEDDING_GRAD,
-  ONE_HOT,
-  FROM_ATTRIBUTE,
-  RESHAPE,
-  TRANSPOSE,
-  CONCAT,
-  SLICE,
-  PAD,
-  UPDATE,
-  GATHER,
-  SCATTER,
-  NONE
-};
+using DtypeRule = author::DtypeColumn;
+using ShapeRule = author::ShapeColumn;
 
 enum class Family : uint8_t {
   UNARY,

@@ -183,6 +183,8 @@ Types infer_dtypes(const Question& q) {
       return random_types(q);
     case DtypeRule::UPDATE:
       return update_types(q);
+    case DtypeRule::NONE:
+      break;
   }
   return bad("its dtype rule is not known");
 }

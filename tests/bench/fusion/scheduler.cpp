@@ -4,6 +4,8 @@
 // answer is known before.
 #include "rows.hpp"
 
+#include "../../support/blocks.hpp"
+
 #include <tenon/fusion.hpp>
 
 #include <cstdio>
@@ -14,21 +16,7 @@ namespace {
 
 using namespace tenon;
 
-// Residual blocks: product, bias, activation, normalisation, and the way around.
-Graph blocks(size_t nodes) {
-  Graph g("blocks");
-  auto x = g.input("x", {f32, {64, 64}});
-  const auto w = g.param("w", {f32, {64, 64}}), b = g.param("b", {f32, {64}});
-  while (g.nodes().size() < nodes) {
-    const auto h = g.gelu(g.add(g.matmul(x, w), b));
-    const auto centred = g.sub(h, g.mean(h, {1}, true));
-    x = g.add(x, g.mul(centred, g.rsqrt(g.mean(g.square(centred), {1}, true))));
-  }
-  g.output("out", x);
-  return g;
-}
-
-// The same, every block of another width.
+// Blocks of as many widths as there are of them.
 Graph shapes(size_t nodes) {
   Graph g("shapes");
   int64_t width = 16;
@@ -70,7 +58,7 @@ Row measured(const std::string& name, const Graph& graph) {
 void scheduler_rows() {
   for (const size_t nodes : {1'000, 10'000, 100'000}) {
     const std::string count = std::to_string(nodes / 1000) + "k";
-    print(measured("fuse/blocks/" + count, blocks(nodes)));
+    print(measured("fuse/blocks/" + count, test::blocks(nodes)));
     print(measured("fuse/shapes/" + count, shapes(nodes)));
   }
 }

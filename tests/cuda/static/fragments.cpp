@@ -2,12 +2,15 @@
 // fragments.cpp: one line for each kind of kernel, and every op of ops.def in every type it takes.
 #include "fragments.hpp"
 
+#include <tenon/author/op_columns.hpp>
+
 #include <cstring>
 #include <numeric>
 
 namespace tenon::cuda::test {
 
 using author::FragmentBuilder;
+using Types = author::DtypeColumn;
 using Dims = std::vector<int64_t>;
 
 namespace {
@@ -17,21 +20,6 @@ constexpr uint32_t dtypes[] = {TN_DTYPE_bool, TN_DTYPE_u8,  TN_DTYPE_i8,  TN_DTY
                                TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64};
 constexpr int64_t large = int64_t{1} << 22;
 
-enum class Types {
-  FLOAT,
-  NUMBER,
-  ANY,
-  COMPARE,
-  LOGIC,
-  SELECT,
-  CAST,
-  INDEX,
-  NORM,
-  LABEL,
-  LOOKUP,
-  RANDOM,
-  UPDATE
-};
 struct Row {
   uint32_t op;
   std::string_view name, family;

@@ -30,9 +30,8 @@ inline float widen(F16 x) noexcept {
 
 inline BF16 to_bf16(float x) noexcept {
   const uint32_t u = std::bit_cast<uint32_t>(x);
-  const uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
-  const uint32_t quiet = (u >> 16) | 0x40;
-  return {static_cast<uint16_t>((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded)};
+  const uint32_t rounded = u + 0x7fff + ((u >> 16) & 1), quiet = u | 0x400000;
+  return {static_cast<uint16_t>(((u & 0x7fffffff) > 0x7f800000 ? quiet : rounded) >> 16)};
 }
 inline F16 to_f16(float x) noexcept {
   const uint32_t u = std::bit_cast<uint32_t>(x);
