@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 namespace tenon::cpu {
 
@@ -22,6 +23,7 @@ namespace {
 // Measured: the first touch of 64 MiB takes 25.7 ms in 4 KiB pages and 9.4 ms in huge ones, of 2 MiB 0.51 and 0.11 ms;
 // copying what was touched before takes the same time in both. Below one huge page there is nothing to gain.
 constexpr uint64_t mapped_from = 2 << 20;
+constexpr uint64_t small_page = 4096;
 // Reading the machine's figures takes 6 µs and more; below this size a wrong guess harms nobody.
 constexpr uint64_t checked_from = 64 << 20;
 
@@ -36,9 +38,10 @@ Status check_room(uint64_t bytes, uint64_t used) {
 }  // namespace
 
 Result<std::unique_ptr<Memory>> Memory::allocate(uint64_t bytes, uint64_t alignment, int node,
-                                                 std::atomic<uint64_t>& used) {
+                                                 std::atomic<uint64_t>& used, bool shared) {
   TN_TRY(check_room(bytes, used.load(std::memory_order_relaxed)));
   const bool mapped = bytes >= mapped_from;
+  if (mapped && shared && alignment <= small_page) return share(bytes, node, used);
   void* data = nullptr;
   if (mapped) {
     data = driver::map_pages(bytes, alignment, node);
@@ -54,7 +57,32 @@ Result<std::unique_ptr<Memory>> Memory::allocate(uint64_t bytes, uint64_t alignm
   return std::unique_ptr<Memory>(new Memory(static_cast<std::byte*>(data), bytes, mapped, used));
 }
 
+Result<std::unique_ptr<Memory>> Memory::share(uint64_t bytes, int node, std::atomic<uint64_t>& used) {
+  comm::system::Fd file = TN_TRY(comm::system::make_memory("tenon buffer"));
+  TN_TRY(comm::system::resize(file, bytes));
+  std::byte* data = comm::system::map(file, bytes);
+  if (data == nullptr)
+    return Status(TN_NO_MEMORY, text("no address range for ", bytes, " bytes of shared memory: free some"));
+  driver::advise_pages(data, bytes, node);
+  used.fetch_add(bytes, std::memory_order_relaxed);
+  std::unique_ptr<Memory> memory(new Memory(data, bytes, true, used));
+  memory->inode_ = comm::system::inode_of(file);
+  memory->file_ = std::move(file);
+  return memory;
+}
+
+comm::Window Memory::window(uint64_t offset) const noexcept {
+  comm::Window window{.kind = comm::Window::personal, .offset = offset};
+  window.address = reinterpret_cast<uint64_t>(data_ + offset);
+  if (!file_) return window;
+  window.kind = comm::Window::shared;
+  window.number = file_.get();
+  window.inode = inode_;
+  return window;
+}
+
 Memory::~Memory() {
+  if (file_) given_back_.fetch_add(1, std::memory_order_relaxed);
   if (mapped_) {
     driver::unmap_pages(data_, bytes_);
   } else {
@@ -63,10 +91,14 @@ Memory::~Memory() {
   used_.fetch_sub(bytes_, std::memory_order_relaxed);
 }
 
-Device::Device(driver::Node node, unsigned threads, author::Host host, Roster& roster)
-    : node_(std::move(node)), roster_(roster) {
-  crew_.threads = threads;
-  crew_.host = host;
+Device::Device(driver::Node node, unsigned threads, SearchOptions search, Sharing sharing, author::Host host,
+               Roster& roster, comm::Segments& segments)
+    : node_(std::move(node)),
+      crew_{.threads = threads, .host = host},
+      roster_(roster),
+      segments_(segments),
+      sharing_(sharing),
+      search_(std::move(search), crew_) {
   if (node_.processors.size() < driver::affinity_count()) placement_ = node_.processors;
 }
 
@@ -87,7 +119,8 @@ Status Device::memory_info(tn_memory_info& out) {
 }
 
 Result<std::unique_ptr<Memory>> Device::allocate(uint32_t /*kind*/, uint64_t bytes, uint64_t alignment) {
-  return Memory::allocate(bytes, alignment, placement_.empty() ? -1 : node_.number, used_);
+  const bool shared = sharing_ == Sharing::always || (sharing_ == Sharing::with_peers && has_peers_.load());
+  return Memory::allocate(bytes, alignment, placement_.empty() ? -1 : node_.number, used_, shared);
 }
 
 Result<std::unique_ptr<Stream>> Device::create_stream(const tn_stream_options& options) {
@@ -103,9 +136,29 @@ tn_pattern_list Device::patterns() { return published_patterns(); }
 
 Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
                                                 const tn_compile_options& options) {
-  std::unique_ptr<const Program> program =
-      TN_TRY(make_program(fragment, options.workspace_limit, crew_.threads));
+  const Tuning tuning{
+      .search = &search_, .budget_ms = options.budget_ms, .workspace_limit = options.workspace_limit};
+  std::unique_ptr<const Program> program = TN_TRY(make_program(fragment, tuning, crew_.threads));
   return std::make_unique<Kernel>(std::move(program), roster_);
+}
+
+Status Device::make_comm_id(std::span<std::byte> id) {
+  const comm::Id made = TN_TRY(segments_.make_id());
+  std::memcpy(id.data(), &made, sizeof made);
+  return {};
+}
+
+Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, std::span<const std::byte> id,
+                                                  const tn_comm_options& options) {
+  comm::Ticket ticket{.rank = rank,
+                      .size = size,
+                      .timeout_ns = options.timeout_ns,
+                      .name = options.name != nullptr ? options.name : "unnamed"};
+  std::memcpy(&ticket.id, id.data(), sizeof ticket.id);
+  return Comm::create(segments_, std::move(ticket), (options.flags & TN_COMM_NON_BLOCKING) != 0,
+                      [this](const comm::Member& member) {
+                        if (!member.one_process() && member.open()) has_peers_.store(true);
+                      });
 }
 
 }  // namespace tenon::cpu

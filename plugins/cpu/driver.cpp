@@ -5,16 +5,19 @@
 #include "driver.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -230,12 +233,36 @@ void* map_pages(size_t bytes, size_t alignment, int node) noexcept {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   auto* end = pages + (bytes + page - 1) / page * page;
   if (end < begin + reserve) munmap(end, static_cast<size_t>(begin + reserve - end));
-  (void)madvise(pages, bytes, MADV_HUGEPAGE);
-  prefer_node(pages, bytes, node);
+  advise_pages(pages, bytes, node);
   return pages;
 }
 
+void advise_pages(void* pages, size_t bytes, int node) noexcept {
+  (void)madvise(pages, bytes, MADV_HUGEPAGE);
+  prefer_node(pages, bytes, node);
+}
+
 void unmap_pages(void* pages, size_t bytes) noexcept { (void)munmap(pages, bytes); }
+
+std::string cache_folder() {
+  if (const char* folder = secure_getenv("XDG_CACHE_HOME"); folder != nullptr && folder[0] == '/')
+    return std::string(folder) + "/tenon/cpu";
+  if (const char* home = secure_getenv("HOME"); home != nullptr && home[0] == '/')
+    return std::string(home) + "/.cache/tenon/cpu";
+  return "";
+}
+
+unsigned process_number() noexcept { return static_cast<unsigned>(getpid()); }
+
+FolderLock::FolderLock(const std::string& folder) noexcept
+    : folder_(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  while (folder_ >= 0 && flock(folder_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (folder_ >= 0) close(folder_);
+}
 
 uint64_t now_ns() noexcept {
   timespec now;

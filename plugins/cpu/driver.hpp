@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // driver.hpp: the native side of this plugin: what it asks of the operating system, in one place.
 //
-// Topology, memory figures, pages, clocks, futexes and thread placement.
-// Invariant: nothing outside driver.cpp makes a system call of its own, and nothing here keeps state but `Fence`.
+// Topology, memory figures, pages, the cache folder, clocks, futexes and thread placement.
+// Invariant: nothing outside driver.cpp (and comm/system.cpp, for what processes share) makes a system call of its own, and
+// nothing here keeps state but `Fence` and locks.
 #pragma once
 
 #include <tenon/result.hpp>
@@ -51,6 +52,28 @@ MemoryFigures memory_figures();
 // are none. [any-thread; may block; may fail]
 void* map_pages(size_t bytes, size_t alignment, int node) noexcept;
 void unmap_pages(void* pages, size_t bytes) noexcept;
+// Huge pages where the system grants them, preferably on `node`; best effort, before the first touch.
+// [any-thread; does not block; cannot fail]
+void advise_pages(void* pages, size_t bytes, int node) noexcept;
+
+// Where this user's programs keep what they can find out again: $XDG_CACHE_HOME/tenon/cpu or ~/.cache/tenon/cpu; "" when
+// neither is set, and in a process that runs with more rights than its user. [any-thread; does not block; cannot fail]
+std::string cache_folder();
+// No other process of this machine has this number now. [any-thread; does not block; cannot fail]
+unsigned process_number() noexcept;
+
+// Keeps other processes that lock the same folder waiting, for its life; nothing where the folder or its file system
+// knows no locks. [any-thread; may block; cannot fail]
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder) noexcept;
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+  ~FolderLock();
+
+ private:
+  int folder_;
+};
 
 // CLOCK_MONOTONIC in ns. [any-thread; does not block; cannot fail]
 uint64_t now_ns() noexcept;

@@ -1,13 +1,70 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin.cpp: the entry, the identity and the devices of this machine.
 //
-// Options of the host: `threads`, how many threads one command may use (default: the processors of the device).
+// Options of the host: `threads`, how many threads one command may use (default: the processors of the device);
+// `share_memory`, whether other processes may open large allocations: "never", "with_peers" (default), "always"; `engine` and
+// `isa`, who runs elementwise passes and with which instructions (default: the fastest); `search`, `workspace_limit`, `cache`
+// and `prefer` (kernels/search.hpp).
 // Invariant: until a device is opened nothing is started, written or kept but what /sys told about the machine.
 #include "device.hpp"
+#include "kernels/isa.hpp"
+#include "kernels/tile_jit.hpp"
 
 #include <tenon/author/plugin.hpp>
 
+#include <algorithm>
+#include <array>
+
 namespace tenon::cpu {
+namespace {
+
+using author::text;
+
+template <class T>
+struct Choice {
+  std::string_view name;
+  T value;
+};
+
+// The option's value among `choices`; the first one when it is not set.
+template <class T, size_t n>
+Result<T> chosen(const author::Host& host, const char* key, const std::array<Choice<T>, n>& choices) {
+  const char* const set = host.option(key);
+  if (set == nullptr) return choices[0].value;
+  const auto found = std::find_if(choices.begin(), choices.end(),
+                                  [&](const Choice<T>& choice) { return choice.name == set; });
+  if (found != choices.end()) return found->value;
+  std::string names;
+  for (const Choice<T>& choice : choices) names += (names.empty() ? "" : ", ") + std::string(choice.name);
+  return Status(TN_INVALID,
+                text("option '", key, "' of plugin 'cpu' is '", set, "': it must be one of ", names));
+}
+
+// What kernels compiled from now on are made of.
+Status choose_engine(const author::Host& host) {
+  const TileEngine engine = TN_TRY(chosen<TileEngine>(host, "engine",
+                                                      std::array<Choice<TileEngine>, 3>{{
+                                                          {"auto", TileEngine::automatic},
+                                                          {"interpreter", TileEngine::interpreter},
+                                                          {"jit", TileEngine::jit},
+                                                      }}));
+  const Isa cap = TN_TRY(chosen<Isa>(host, "isa",
+                                     std::array<Choice<Isa>, 3>{{
+                                         {isa_name(Isa::avx512), Isa::avx512},
+                                         {isa_name(Isa::avx2), Isa::avx2},
+                                         {isa_name(Isa::baseline), Isa::baseline},
+                                     }}));
+  if (engine == TileEngine::jit && *why_no_jit() != '\0') {
+    return Status(TN_UNSUPPORTED,
+                  text("option 'engine' of plugin 'cpu' is 'jit', and the code generator is ", why_no_jit(),
+                       ": install Xbyak's headers and build again, or leave it out"));
+  }
+  tile_engine = engine;
+  isa_cap = cap;
+  return {};
+}
+
+}  // namespace
 
 class Plugin {
  public:
@@ -21,6 +78,7 @@ class Plugin {
   using Memory = cpu::Memory;
   using Stream = cpu::Stream;
   using Kernel = cpu::Kernel;
+  using Comm = cpu::Comm;
 
   explicit Plugin(author::Host host) : host_(host) {}
 
@@ -42,9 +100,13 @@ class Plugin {
     const driver::Node& node = nodes()[ordinal];
     const auto all = static_cast<int64_t>(node.processors.size());
     const int64_t threads = TN_TRY(host_.integer("threads", all, 1, 4096));
+    SearchOptions search = TN_TRY(search_options(host_));
+    TN_TRY(choose_engine(host_));
     driver::Fence::prepare();
     SpinSeat::look_at_affinity();
-    return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), host_, roster_);
+    const Sharing sharing = TN_TRY(sharing_wanted());
+    return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), std::move(search), sharing,
+                                         host_, roster_, segments_);
   }
 
   Status quiesce() {
@@ -53,6 +115,16 @@ class Plugin {
   }
 
  private:
+  Result<Sharing> sharing_wanted() const {
+    const char* value = host_.option("share_memory");
+    const std::string_view word = value != nullptr ? value : "with_peers";
+    if (word == "never") return Sharing::never;
+    if (word == "with_peers") return Sharing::with_peers;
+    if (word == "always") return Sharing::always;
+    return Status(TN_INVALID, author::text("option 'share_memory' of plugin 'cpu' is '", word,
+                                           "': it must be never, with_peers or always"));
+  }
+
   const std::vector<driver::Node>& nodes() {
     const std::lock_guard lock(mutex_);
     if (nodes_.empty()) nodes_ = driver::nodes();
@@ -63,6 +135,7 @@ class Plugin {
   std::mutex mutex_;  // of nodes_
   std::vector<driver::Node> nodes_;
   Roster roster_;
+  comm::Segments segments_;
 };
 
 }  // namespace tenon::cpu

@@ -129,6 +129,19 @@ Status Stream::host_call(void (*call)(void*), void* argument) {
   return {};
 }
 
+Status Stream::run(Errand& errand, Timeline& turns, uint64_t value) {
+  if (blocked()) [[unlikely]]
+    return refusal();
+  if (turns.progress() < value) {
+    turns.retain();
+    slot().wait = {.timeline = &turns, .value = value};
+    worker_->publish(Kind::Wait);
+  }
+  slot().errand = {.errand = &errand};
+  worker_->publish(Kind::Errand);
+  return {};
+}
+
 Result<uint64_t> Stream::record(uint32_t flags) {
   if (timeline_.failed()) [[unlikely]]
     return refusal();

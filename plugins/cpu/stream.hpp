@@ -27,6 +27,8 @@ class Stream {
   Status copy_strided(const tn_span& dst, const tn_span& src, const tn_copy_shape& shape);
   Status fill(const tn_span& dst, uint64_t pattern, uint32_t pattern_bytes);
   Status launch(const Runnable& program, std::span<const tn_span> bindings, const tn_span& workspace);
+  // Enqueues `errand`, to run once `turns` has reached `value`. It lives until it was run or skipped.
+  Status run(Errand& errand, Timeline& turns, uint64_t value);
   Result<uint64_t> record(uint32_t flags);
   Status wait(Stream& other, uint64_t value);
   Result<uint64_t> completed();

@@ -19,6 +19,16 @@ class Runnable {
   virtual Status run(std::byte* const* bindings, std::byte* workspace, const Team& team) const = 0;
 };
 
+// Work whose end others count on, so it hears of its fate: a group of collectives.
+class Errand {
+ public:
+  virtual ~Errand() = default;
+  // [worker thread; blocks; may fail, does not throw]
+  virtual Status run() = 0;
+  // Called instead: the stream has failed, or was abandoned. [worker thread; blocks; cannot fail]
+  virtual void skip() noexcept = 0;
+};
+
 struct LaunchCommand {
   static constexpr uint32_t inline_bindings = 11;
   const Runnable* runnable;
@@ -53,8 +63,12 @@ struct CallCommand {
   void* argument;
 };
 
+struct ErrandCommand {
+  Errand* errand;
+};
+
 struct alignas(64) Command {
-  enum class Kind : uint32_t { Launch, Copy, Fill, Box, Wait, Call, Stamp };
+  enum class Kind : uint32_t { Launch, Copy, Fill, Box, Wait, Call, Errand, Stamp };
   Kind kind;
   uint32_t reserved;
   uint64_t arena_end;  // the arena is free up to here once this command is done
@@ -65,6 +79,7 @@ struct alignas(64) Command {
     BoxCommand box;
     WaitCommand wait;
     CallCommand call;
+    ErrandCommand errand;
   };
 };
 static_assert(sizeof(Command) == 128 && std::is_trivially_copyable_v<Command>);

@@ -110,6 +110,8 @@ void Worker::serve_one(Command& command, uint64_t value) noexcept {
     command.wait.timeline->release();
   } else if (!skip) {
     run_or_poison(command, value);
+  } else if (command.kind == Command::Kind::Errand) {
+    command.errand.errand->skip();
   }
   queue_.release_arena(command.arena_end);
   timeline_->advance(value);
@@ -155,6 +157,8 @@ Status Worker::execute(Command& command, uint64_t value) {
     case Command::Kind::Call:
       command.call.call(command.call.argument);
       return {};
+    case Command::Kind::Errand:
+      return command.errand.errand->run();
     case Command::Kind::Stamp:
       stamps_.write(value, driver::now_ns());
       return {};

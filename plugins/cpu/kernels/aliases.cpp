@@ -61,6 +61,14 @@ std::span<const tn_node>::iterator writer_of(const FragmentView& fragment, const
   return maker;
 }
 
+// Whether the node runs in a step that reads and writes in an order of its own.
+bool is_taken_along(const std::vector<Group>& groups, uint32_t at) {
+  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+    const bool together = group.family == &pass_family() || group.family == &panel_family();
+    return together && at >= group.first && at < group.end;
+  });
+}
+
 bool is_in_place_in_node(const FragmentView& fragment, const std::vector<Group>& groups,
                          const tn_alias& pair) {
   const uint32_t in = fragment.inputs()[pair.input], out = fragment.outputs()[pair.output];
@@ -75,6 +83,7 @@ bool is_in_place_in_node(const FragmentView& fragment, const std::vector<Group>&
     return names(node.outputs, node.output_count, out);
   });
   if (maker == nodes.end()) return false;
+  if (is_taken_along(groups, static_cast<uint32_t>(maker - nodes.begin()))) return false;
   const auto writer = writer_of(fragment, groups, maker);
   if (!works_in_place(*writer, in, writer == maker ? out : writer->outputs[0])) return false;
   return std::none_of(writer + 1, nodes.end(),

@@ -44,12 +44,12 @@ class AttentionLowering {
 
   using Make = std::unique_ptr<Step> (*)(const AttentionForm&, const AttentionOperands&, Builder&, unsigned);
   Status forward(Make make, unsigned threads) {
-    const AttentionOperands operands {
-      .q = TN_TRY(read(0))
-      , .k = TN_TRY(read(1))
-      , .v = TN_TRY(read(2))
-      , .y = write(0), .log = logarithms(node_.gives(1) ? node_.raw().outputs[1] : TN_ABSENT, true)
-    };
+    AttentionOperands operands;
+    operands.q = TN_TRY(read(0));
+    operands.k = TN_TRY(read(1));
+    operands.v = TN_TRY(read(2));
+    operands.y = write(0);
+    operands.log = logarithms(node_.gives(1) ? node_.raw().outputs[1] : TN_ABSENT, true);
     TN_TRY(read_mask(3));
     builder_.add(make(form_, operands, builder_, threads));
     return flush();
@@ -59,14 +59,16 @@ class AttentionLowering {
   using MakeGrad = std::unique_ptr<Step> (*)(const AttentionForm&, const AttentionGradOperands&, Builder&,
                                              unsigned);
   Status backward(MakeGrad make, uint32_t whole, unsigned threads) {
-    const AttentionGradOperands operands {
-      .dy = TN_TRY(read_padded(0, whole))
-      , .q = TN_TRY(read_padded(1, whole))
-      , .k = TN_TRY(read_padded(2, whole))
-      , .v = TN_TRY(read(3))
-      , .y = TN_TRY(read(4))
-      , .log = logarithms(node_.raw().inputs[5], false), .dq = write(0), .dk = write(1), .dv = write(2)
-    };
+    AttentionGradOperands operands;
+    operands.dy = TN_TRY(read_padded(0, whole));
+    operands.q = TN_TRY(read_padded(1, whole));
+    operands.k = TN_TRY(read_padded(2, whole));
+    operands.v = TN_TRY(read(3));
+    operands.y = TN_TRY(read(4));
+    operands.log = logarithms(node_.raw().inputs[5], false);
+    operands.dq = write(0);
+    operands.dk = write(1);
+    operands.dv = write(2);
     TN_TRY(read_mask(6));
     builder_.add(make(form_, operands, builder_, threads));
     return flush();

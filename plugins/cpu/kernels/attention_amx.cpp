@@ -86,8 +86,8 @@ class TilesStep final : public Step {
     return reinterpret_cast<BF16*>(run.at(place)) + (matrix * keys_ + key) * width_;
   }
 
-  TileSource source(const Run& run, const HeadRows& tensor, int64_t matrix, int64_t first,
-                    int64_t end) const noexcept {
+  TileRows source(const Run& run, const HeadRows& tensor, int64_t matrix, int64_t first,
+                  int64_t end) const noexcept {
     return {.from = form_.rows<const BF16>(run, tensor, matrix) + first * tensor.row,
             .row = tensor.row,
             .rows = static_cast<uint32_t>(std::min<int64_t>(tile_depth, end - first)),

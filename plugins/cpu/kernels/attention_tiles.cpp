@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_tiles.cpp: the loops, on tile registers 0 to 3 for sums, 4 and 5 for left, 6 and 7 for right operands.
 //
-// Invariant: tile registers hold something between ThreadTiles' beginning and its end alone.
+// Invariant: what a tile of keys or numbers has too many is 0.
 #include "attention_tiles.hpp"
 
 #include "attention_vector.hpp"
@@ -13,54 +13,12 @@
 
 #include <immintrin.h>
 
-#define TENON_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
-
 namespace tenon::cpu {
 namespace {
 
-constexpr size_t tile_stride = 64;
 constexpr size_t sum_stride = tile_queries * sizeof(float);
 
 typedef uint32_t Words __attribute__((vector_size(64)));
-typedef uint16_t Halves __attribute__((vector_size(32)));
-
-// Pairs of neighbours along a row become a column: the rows of `square` are rows of 32 numbers.
-[[gnu::always_inline]] inline void load_row(Vector<float>& out, const TileSource& s, uint32_t row,
-                                            uint32_t first) {
-  alignas(64) BF16 line[tile_depth] = {};
-  const uint32_t n = s.width > first ? std::min(tile_depth, s.width - first) : 0;
-  const BF16* from = line;
-  if (row < s.rows) {
-    from = s.from + row * s.row + first;
-    if (n < tile_depth) {
-      std::memcpy(line, from, n * sizeof(BF16));
-      from = line;
-    }
-  }
-  std::memcpy(&out, from, sizeof out);  // numbers of two bytes lie anywhere
-}
-
-[[gnu::always_inline]] inline void load_halves(Halves& out, const BF16* from, uint32_t n) {
-  if (n == tile_rows) {
-    std::memcpy(&out, from, sizeof out);
-    return;
-  }
-  alignas(32) BF16 line[tile_rows] = {};
-  std::memcpy(line, from, n * sizeof(BF16));
-  std::memcpy(&out, line, sizeof out);
-}
-
-// Words of the numbers at one place of two rows: the first row's in the low half.
-[[gnu::always_inline]] inline void load_pair(Vector<float>& out, const TileSource& s, uint32_t row,
-                                             uint32_t first) {
-  const uint32_t n = s.width > first ? std::min(tile_rows, s.width - first) : 0;
-  Halves half[2] = {};
-  for (uint32_t i = 0; i < 2; ++i) {
-    if (row + i < s.rows) load_halves(half[i], s.from + (row + i) * s.row + first, n);
-  }
-  out = (Vector<float>)(__builtin_convertvector(half[0], Words) | __builtin_convertvector(half[1], Words)
-                                                                      << 16);
-}
 
 // The bits of a bf16 next to x, in the upper half of each word. x is at least 0.
 [[gnu::always_inline]] inline void round_up_high(Words& out, const Vector<float>& x) {
@@ -68,61 +26,44 @@ typedef uint16_t Halves __attribute__((vector_size(32)));
   out = bits + 0x7fff + ((bits >> 16) & 1);
 }
 
-// Loading a tile does not tell the compiler that it reads memory: what is to be read is written before this.
-inline void meet_memory() { asm volatile("" ::: "memory"); }
+// What is left of n after `first`, at most `most`.
+uint32_t left_of(uint32_t n, uint32_t first, uint32_t most) noexcept {
+  return n > first ? std::min(most, n - first) : 0;
+}
 
-struct alignas(64) TileLayout {
-  uint8_t palette = 1, start = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
+// The tile of rows from `row` and numbers from `first` on.
+TileSource tile_at(const TileRows& s, uint32_t row, uint32_t first) noexcept {
+  return {.from = s.from + row * s.row + first,
+          .stride = s.row,
+          .items = left_of(s.rows, row, tile_rows),
+          .depth = left_of(s.width, first, tile_depth),
+          .depth_is_near = true};
+}
 
 }  // namespace
 
-ThreadTiles::ThreadTiles() noexcept {
-  TileLayout layout;
-  for (uint32_t i = 0; i < 8; ++i) {
-    layout.row_bytes[i] = tile_stride;
-    layout.rows[i] = tile_rows;
-  }
-  // The intrinsic would tell the compiler of the layout's first bytes alone.
-  asm volatile("ldtilecfg %0" : : "m"(layout));
-}
-
-ThreadTiles::~ThreadTiles() { asm volatile("tilerelease"); }
-
-TENON_TILES void pack_keys(const TileSource& source, BF16* tiles) noexcept {
+void pack_keys(const TileRows& source, BF16* tiles) noexcept {
   for (uint32_t half = 0; half < 2; ++half) {
-    for (uint32_t first = 0; first < source.width; first += tile_depth, tiles += tile_elements) {
-      for (uint32_t row = 0; row < tile_rows; ++row) {
-        Vector<float> line;
-        load_row(line, source, half * tile_rows + row, first);
-        store(reinterpret_cast<float*>(tiles + row * tile_depth), line);
-      }
-    }
+    for (uint32_t first = 0; first < source.width; first += tile_depth, tiles += tile_elements)
+      pack_left(tile_at(source, half * tile_rows, first), tiles);
   }
 }
 
-TENON_TILES void pack_values(const TileSource& source, BF16* tiles) noexcept {
+void pack_values(const TileRows& source, BF16* tiles) noexcept {
   for (uint32_t first = 0; first < whole_tiles(source.width); first += tile_rows, tiles += tile_elements) {
-    Vector<float> square[tile_rows];
-    for (uint32_t pair = 0; pair < tile_rows; ++pair) load_pair(square[pair], source, 2 * pair, first);
-    turn<float>(square);
-    for (uint32_t row = 0; row < tile_rows; ++row)
-      store(reinterpret_cast<float*>(tiles + row * tile_depth), square[row]);
+    pack_left({.from = source.from + first,
+               .stride = source.row,
+               .items = left_of(source.width, first, tile_rows),
+               .depth = source.rows,
+               .depth_is_near = false},
+              tiles);
   }
 }
 
-TENON_TILES void pack_queries(const TileSource& source, BF16* tiles) noexcept {
+void pack_queries(const TileRows& source, BF16* tiles) noexcept {
   for (uint32_t first = 0; first < source.width; first += tile_depth) {
-    for (uint32_t half = 0; half < 2; ++half, tiles += tile_elements) {
-      Vector<float> square[tile_rows];
-      for (uint32_t row = 0; row < tile_rows; ++row)
-        load_row(square[row], source, half * tile_rows + row, first);
-      turn<float>(square);
-      for (uint32_t row = 0; row < tile_rows; ++row)
-        store(reinterpret_cast<float*>(tiles + row * tile_depth), square[row]);
-    }
+    for (uint32_t half = 0; half < 2; ++half, tiles += tile_elements)
+      pack_right(tile_at(source, half * tile_rows, first), tiles);
   }
 }
 

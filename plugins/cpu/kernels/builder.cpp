@@ -4,7 +4,12 @@
 // Invariant: workspace pieces are 64-byte aligned and never shared between two tensors of one run.
 #include "builder.hpp"
 
+#include "chain_nodes.hpp"
+#include "depthwise.hpp"
+#include "epilogue.hpp"
 #include "families.hpp"
+#include "panels.hpp"
+#include "pass.hpp"
 #include "tiles.hpp"
 
 #include <algorithm>
@@ -35,12 +40,13 @@ tn_fragment with_tensors(const tn_fragment& fragment, const std::vector<tn_tenso
 
 }  // namespace
 
-Builder::Builder(const tn_fragment& fragment)
+Builder::Builder(const tn_fragment& fragment, const Tuning& tuning)
     : given_(fragment),
       tensors_(own_tensors(fragment)),
       raw_(with_tensors(fragment, tensors_)),
       fragment_(raw_),
-      places_(fragment.tensor_count) {
+      places_(fragment.tensor_count),
+      tuning_(tuning) {
   for (uint32_t i = 0; i < fragment.tensor_count; ++i) {
     const tn_tensor& tensor = fragment.tensors[i];
     if ((tensor.flags & TN_TENSOR_CONSTANT) == 0) continue;
@@ -85,19 +91,30 @@ Status Builder::copy_the_rest() {
   return {};
 }
 
+std::vector<std::unique_ptr<Step>> Builder::take_steps_from(size_t count) {
+  std::vector<std::unique_ptr<Step>> out;
+  for (size_t i = count; i < steps_.size(); ++i) out.push_back(std::move(steps_[i]));
+  steps_.resize(count);
+  return out;
+}
+
 namespace {
 
-// The group of node `at`. What it takes of the elementwise group before it, that one loses; what another kernel took, that
-// one keeps.
+// Whether a kernel may take nodes of the group in after itself.
+bool gives(const FragmentView& fragment, const Group& group) {
+  return group.family->fuses() || is_chained(fragment.nodes()[group.first].op);
+}
+
+// The group of node `at`. What it takes of the groups before it, these lose; what another kernel took, that one keeps.
 Group group_around(const FragmentView& fragment, std::vector<Group>& groups, uint32_t at,
                    const Family* family) {
   Nodes nodes = family->takes(fragment, at);
-  const bool free = !groups.empty() && groups.back().family->fuses();
-  nodes.first = std::max(nodes.first, free ? groups.back().first : at);
-  if (free) {
-    groups.back().end = nodes.first;
-    if (groups.back().first == nodes.first) groups.pop_back();
-  }
+  uint32_t least = at;
+  for (size_t i = groups.size(); i-- > 0 && gives(fragment, groups[i]);) least = groups[i].first;
+  if (nodes.first < least && family->takes == conv_nodes) nodes = product_nodes(fragment, at);
+  nodes.first = std::max(nodes.first, least);
+  while (!groups.empty() && groups.back().first >= nodes.first) groups.pop_back();
+  if (!groups.empty()) groups.back().end = std::min(groups.back().end, nodes.first);
   return {nodes.first, nodes.end, family};
 }
 
@@ -109,11 +126,46 @@ bool continues(const std::vector<Group>& groups, const Family* family) {
                                       : family->fuses() && before == family;
 }
 
+bool may_pass(const FragmentView& fragment, const Group& group) {
+  return group.family->takes == nullptr && passes(fragment.nodes()[group.first].op);
+}
+
+// Neighbours that are one pass, each run of them as far as it goes.
+void join_passes(const FragmentView& fragment, std::vector<Group>& groups) {
+  std::vector<Group> out;
+  for (size_t i = 0; i < groups.size();) {
+    size_t end = i;
+    while (end < groups.size() && may_pass(fragment, groups[end])) ++end;
+    const Nodes nodes{groups[i].first, groups[std::max(end, i + 1) - 1].end};
+    const bool one = end - i > 1 && pass_of(fragment, nodes).ok();
+    if (one) out.push_back({nodes.first, nodes.end, &pass_family()});
+    for (end = std::max(end, i + 1); i < end; ++i) {
+      if (!one) out.push_back(groups[i]);
+    }
+  }
+  groups = std::move(out);
+}
+
+bool is_product(const FragmentView& fragment, const Group& group) {
+  return fragment.nodes()[group.first].op == TN_OP_matmul && group.family->takes != nullptr;
+}
+
+// Products with what uses them up at once.
+void join_panels(const FragmentView& fragment, std::vector<Group>& groups) {
+  for (size_t i = 0; i + 1 < groups.size(); ++i) {
+    if (!is_product(fragment, groups[i])) continue;
+    const Nodes product{groups[i].first, groups[i].end};
+    if (!why_no_panels(fragment, product, groups[i + 1]).empty()) continue;
+    groups[i] = {product.first, groups[i + 1].end, &panel_family()};
+    groups.erase(groups.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+  }
+}
+
 }  // namespace
 
-std::vector<Group> groups_of(const FragmentView& fragment) {
+std::vector<Group> groups_of(const FragmentView& fragment, const Nodes& nodes) {
   std::vector<Group> groups;
-  for (uint32_t i = 0; i < fragment.nodes().size(); ++i) {
+  for (uint32_t i = nodes.first; i < nodes.end; ++i) {
     const Family* const family = family_of(fragment.nodes()[i].op);
     if (continues(groups, family)) {
       ++groups.back().end;
@@ -123,7 +175,30 @@ std::vector<Group> groups_of(const FragmentView& fragment) {
                                               : Group{i, i + 1, family});
     i = groups.back().end - 1;
   }
+  join_passes(fragment, groups);
   return groups;
+}
+
+std::vector<Group> groups_of(const FragmentView& fragment) {
+  std::vector<Group> groups = groups_of(fragment, {0, static_cast<uint32_t>(fragment.nodes().size())});
+  join_panels(fragment, groups);
+  return groups;
+}
+
+std::string why_apart(const FragmentView& fragment, const std::vector<Group>& groups, size_t i) {
+  if (i == 0) return "";
+  const Group &before = groups[i - 1], &group = groups[i];
+  if (is_product(fragment, before)) return why_no_panels(fragment, {before.first, before.end}, group);
+  const uint32_t last = fragment.nodes()[group.first - 1].op, next = fragment.nodes()[group.first].op;
+  if (last == TN_OP_relu && next == TN_OP_conv2d) return why_no_depthwise(fragment, group.first);
+  if (last == TN_OP_conv2d_grad_data && next == TN_OP_relu_grad)
+    return why_no_depthwise(fragment, group.first - 1);
+  size_t first = i, end = i;
+  while (first > 0 && may_pass(fragment, groups[first - 1])) --first;
+  while (end < groups.size() && may_pass(fragment, groups[end])) ++end;
+  if (end - first < 2 || end == i) return "";
+  auto form = pass_of(fragment, {groups[first].first, groups[end - 1].end});
+  return form.ok() ? "" : std::string(form.message());
 }
 
 }  // namespace tenon::cpu

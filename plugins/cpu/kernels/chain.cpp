@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // chain.cpp: laying a chain out, and running it.
 //
-// Invariant: a value has one address for each stretch; an op's result shares none with its operands.
+// Invariant: a value has one address for each stretch; an op's result shares none with its operands. A slot is used again
+// once nobody reads the value in it any more.
 #include "chain.hpp"
 
 #include "past_cache.hpp"
@@ -27,6 +28,18 @@ Value Chain::load(const Place& place, uint32_t dtype) {
   return value;
 }
 
+Value Chain::load(const Place& place, const View& view) {
+  if (view.contiguous()) return load(place, view.dtype());
+  const auto value = static_cast<Value>(values_.size());
+  values_.push_back({});
+  actions_.push_back({.kind = Action::Kind::gather,
+                      .gather = load_op(view.dtype()),
+                      .place = place,
+                      .view = view,
+                      .out = value});
+  return value;
+}
+
 Value Chain::hole() {
   hole_ = static_cast<Value>(values_.size());
   values_.push_back({});
@@ -38,6 +51,13 @@ Value Chain::compute(TileFn fn, const Immediate& imm, Value a, Value b, Value c)
   values_.push_back({});
   actions_.push_back(
       {.kind = Action::Kind::compute, .fn = fn, .imm = imm, .out = value, .operands = {a, b, c}});
+  return value;
+}
+
+Value Chain::thin(const Draw& draw, Value a) {
+  const auto value = static_cast<Value>(values_.size());
+  values_.push_back({});
+  actions_.push_back({.kind = Action::Kind::thin, .draw = draw, .out = value, .operands = {a, none, none}});
   return value;
 }
 
@@ -68,13 +88,44 @@ void Chain::adopt_outputs() {
   });
 }
 
+// What the kernel reads or fills keeps its slot; any other value has one from its action to its last reader.
+uint32_t Chain::place_in_slots() {
+  std::vector<size_t> last_read(values_.size(), 0);
+  for (size_t i = 0; i < actions_.size(); ++i) {
+    for (const Value operand : actions_[i].operands) {
+      if (operand != none) last_read[operand] = i;
+    }
+  }
+  std::vector<bool> placed(values_.size()), kept(values_.size());
+  std::vector<uint32_t> free;
+  uint32_t slots = 0;
+  const auto place = [&](Value value) {
+    Info& info = values_[value];
+    if (placed[value] || info.in_memory) return;
+    placed[value] = true;
+    info.slot = free.empty() ? slots++ : free.back();
+    if (!free.empty()) free.pop_back();
+  };
+  const auto keep = [&](Value value) {
+    kept[value] = true;
+    place(value);
+  };
+  if (hole_ != none) keep(hole_);
+  for (const Value value : results_) keep(value);
+  for (size_t i = 0; i < actions_.size(); ++i) {
+    if (actions_[i].out != none) place(actions_[i].out);
+    for (const Value operand : actions_[i].operands) {
+      if (operand == none || kept[operand] || last_read[operand] != i || values_[operand].in_memory) continue;
+      last_read[operand] = SIZE_MAX;  // the same operand may stand twice in one action
+      free.push_back(values_[operand].slot);
+    }
+  }
+  return slots;
+}
+
 bool Chain::finish() {
   adopt_outputs();
-  uint32_t slots = 0;
-  for (Info& info : values_) {
-    if (!info.in_memory) info.slot = slots++;
-  }
-  return slots <= most_slots && results_.size() <= most_results;
+  return place_in_slots() <= most_slots && results_.size() <= most_results;
 }
 
 void* Chain::address(const Stretch& stretch, Value value) const noexcept {
@@ -94,6 +145,13 @@ void Chain::act(const Stretch& stretch, uint32_t n, bool stores) const noexcept 
       case Action::Kind::load:
         action.widen(stretch.run.at(action.place) + stretch.at * action.element_bytes,
                      static_cast<float*>(address(stretch, action.out)), n);
+        break;
+      case Action::Kind::gather:
+        action.gather(action.view, stretch.run.at(action.place), stretch.at, n, address(stretch, action.out));
+        break;
+      case Action::Kind::thin:
+        tenon::cpu::thin(action.draw, stretch.run, reg_, stretch.at, n, address(stretch, action.operands[0]),
+                         address(stretch, action.out));
         break;
       case Action::Kind::compute:
         action.fn(address(stretch, action.out), address(stretch, action.operands[0]),

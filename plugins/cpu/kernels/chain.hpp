@@ -9,8 +9,8 @@
 #pragma once
 
 #include "half_rows.hpp"
-#include "step.hpp"
-#include "tile_ops.hpp"
+#include "random.hpp"
+#include "view.hpp"
 
 namespace tenon::cpu {
 
@@ -20,7 +20,7 @@ class Chain {
   static constexpr Value none = UINT32_MAX;
   static constexpr uint32_t slot_bytes = 4096;  // a tile of one value; several share L1
   static constexpr uint32_t most_slots = 16;
-  static constexpr uint32_t most_results = 2;
+  static constexpr uint32_t most_results = 4;
 
   // A thread's own room for one chain.
   struct Scratch {
@@ -34,8 +34,12 @@ class Chain {
 
   // Elements lie densely at `place`.
   Value load(const Place& place, uint32_t dtype);
+  // Elements lie in the order of a view, which may repeat them.
+  Value load(const Place& place, const View& view);
   Value hole();
   Value compute(TileFn fn, const Immediate& imm, Value a, Value b = none, Value c = none);
+  // What a dropout leaves of `a`; elements are counted in the chain's order, which is the logical one then.
+  Value thin(const Draw& draw, Value a);
   // `exact`: the dtype holds the value as it is.
   void store(Value value, const Place& place, uint32_t dtype, uint64_t elements, bool exact);
   // The next thing that the kernel reads.
@@ -67,13 +71,16 @@ class Chain {
     uint32_t slot = 0;
   };
   struct Action {
-    enum class Kind : uint32_t { load, compute, store };
+    enum class Kind : uint32_t { load, gather, compute, thin, store };
     Kind kind;
     TileFn fn = nullptr;
+    LoadFn gather = nullptr;     // of a load through a view
     WidenRow widen = nullptr;    // of a load of halves
     NarrowRow narrow = nullptr;  // of a store of halves
     Immediate imm{};
     Place place{};
+    View view{};
+    Draw draw{};
     uint32_t element_bytes = 0;
     bool past_cache = false;
     Value out = none, operands[3] = {none, none, none};
@@ -92,6 +99,7 @@ class Chain {
   void put(const Stretch& stretch, const Action& action, uint32_t n) const noexcept;
   bool is_result(Value value) const noexcept;
   void adopt_outputs();
+  uint32_t place_in_slots();
 
   Reg reg_;
   std::vector<Info> values_;

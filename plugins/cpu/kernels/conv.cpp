@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv.cpp: from a convolution node, and its epilogue, to figures that an engine takes.
 //
-// f32 and bf16 go to oneDNN as they are; f16, and bf16 where the processor lacks AVX-512, are computed in f32; f64 runs in
+// f32 and bf16 are computed as they are (conv_ways.cpp); f16, and bf16 where the processor lacks AVX-512, are computed in f32; f64 runs in
 // plain loops.
 // Invariant: an operand that no engine reads as it lies is first copied to dense memory in the workspace, and channels stay
 // last there when they were.
@@ -44,10 +44,10 @@ class Lowering {
       return {};
     }
     const uint32_t first = matmul_dtype(made.dtype());
-    Status built = build_onednn(first, result);
+    Status built = build_fast(first, result);
     if (built.code() == TN_UNSUPPORTED && first != TN_DTYPE_f32) {
       pending_.clear();
-      built = build_onednn(TN_DTYPE_f32, result);
+      built = build_fast(TN_DTYPE_f32, result);
     }
     if (!built.ok()) return built;
     for (auto& step : pending_) builder_.add(std::move(step));
@@ -94,7 +94,7 @@ class Lowering {
     return conv;
   }
 
-  // Copies an input to a layout of `dtype` that oneDNN reads, unless it lies in one.
+  // Copies an input to a layout of `dtype` that engines read, unless it lies in one.
   Status make_readable(ConvTensor& operand, uint32_t dtype, bool is_image) {
     const Order order = order_of(operand.dims, operand.strides);
     const bool fits = is_image ? order != Order::other : !is_expanded(operand.dims, operand.strides);
@@ -119,7 +119,7 @@ class Lowering {
     return {};
   }
 
-  Status build_onednn(uint32_t dtype, const Place& place) {
+  Status build_fast(uint32_t dtype, const Place& place) {
     Conv conv = given(place);
     ConvTensor& made = conv.made();
     const ConvTensor last = made;
@@ -136,7 +136,7 @@ class Lowering {
       made.place = room_for(made);
     }
     TN_TRY(finish(conv));
-    TN_TRY(onednn_conv(builder_, conv, threads_, pending_));
+    TN_TRY(build_convolution(builder_, conv, threads_, pending_));
     return direct ? Status() : copy_to(last, made);
   }
 
@@ -169,7 +169,7 @@ class Lowering {
   const tn_node& node_;
   Epilogue epilogue_;
   unsigned threads_;
-  std::vector<std::unique_ptr<Step>> pending_;  // added once the engine has said yes
+  Steps pending_;  // added once the engine has said yes
 };
 
 }  // namespace

@@ -45,8 +45,12 @@ Four strides_in(Order order, const Four& dims) noexcept;
 std::unique_ptr<Step> plain_conv(const Conv& conv);
 
 // f32 or bf16 in all three tensors, images that are channels_first or channels_last, weights without repeated elements.
-// Steps are appended to `steps`. TN_UNSUPPORTED with oneDNN's reason. [any-thread; may block; may fail]
-Status onednn_conv(Builder& builder, const Conv& conv, unsigned threads,
-                   std::vector<std::unique_ptr<Step>>& steps);
+// `free`: images, too, are brought into the layout that the kernel asks for. Steps are appended to `steps`. TN_UNSUPPORTED
+// with oneDNN's reason. [any-thread; may block; may fail]
+Status onednn_conv(Builder& builder, const Conv& conv, bool free, unsigned threads, Steps& steps);
+
+// The same in the way that suits it best: by the builder's search, else by a table of shapes. [any-thread; may block; may
+// fail]
+Status build_convolution(Builder& builder, const Conv& conv, unsigned threads, Steps& steps);
 
 }  // namespace tenon::cpu

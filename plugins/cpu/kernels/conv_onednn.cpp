@@ -33,20 +33,23 @@ memory::desc describe(const ConvTensor& of, int64_t groups) {
   }
   return memory::desc(dims, type_of(of.dtype), strides);
 }
-memory::desc any_like(const memory::desc& of, uint32_t dtype) {
-  return memory::desc(of.dims(), type_of(dtype), memory::format_tag::any);
-}
+memory::desc any_like(const memory::desc& of, uint32_t dtype) { return onednn::any_like(of, type_of(dtype)); }
 
 class Builds {
  public:
-  Builds(Builder& builder, const Conv& conv, std::vector<std::unique_ptr<Step>>& steps)
+  Builds(Builder& builder, const Conv& conv, bool free, Steps& steps)
       : builder_(builder),
         conv_(conv),
+        free_(free),
         steps_(steps),
         own_{describe(conv.image, 1), describe(conv.weights, conv.groups), describe(conv.result, 1)} {}
 
   void run() {
-    const onednn::ConvDescs asked{own_.image, any_like(own_.weights, conv_.weights.dtype), own_.result};
+    const auto image = [&](const memory::desc& own) {
+      return free_ ? any_like(own, conv_.image.dtype) : own;
+    };
+    const onednn::ConvDescs asked{image(own_.image), any_like(own_.weights, conv_.weights.dtype),
+                                  image(own_.result)};
     switch (conv_.op) {
       case TN_OP_conv2d:
         return forward(asked);
@@ -103,22 +106,7 @@ class Builds {
 
   // An input in the layout that the kernel asks for.
   Operand read(int argument, const Place& place, const memory::desc& own, const memory::desc& asked) {
-    if (own == asked) return {argument, own, place};
-    if (place.kind == Place::Kind::constant) {
-      auto packed = std::make_unique<std::byte[]>(asked.get_size());
-      onednn::reorder_now(own, place.constant + place.offset, asked, packed.get());
-      return {argument, asked, builder_.constant(std::move(packed))};
-    }
-    const Operand to{argument, asked, builder_.scratch(asked.get_size())};
-    reorder({argument, own, place}, to);
-    return to;
-  }
-
-  void reorder(const Operand& from, const Operand& to) {
-    const Place scratch = builder_.scratch(0);
-    auto made = onednn::reorder_step(from, to, scratch);
-    builder_.scratch(made.scratch_bytes);
-    steps_.push_back(std::move(made.step));
+    return onednn::brought({argument, own, place}, asked, builder_, steps_);
   }
 
   // The kernel, and its output brought back to the layout it should have.
@@ -134,23 +122,23 @@ class Builds {
     steps_.push_back(onednn::primitive_step(Primitive(made), std::string(author::op_name(conv_.op)),
                                             author::text("onednn:", made.impl_info_str()),
                                             std::move(operands)));
-    if (!direct) reorder(output, last);
+    if (!direct) steps_.push_back(onednn::reorder_step(output, last, builder_));
   }
 
   Builder& builder_;
   const Conv& conv_;
-  std::vector<std::unique_ptr<Step>>& steps_;
+  bool free_;
+  Steps& steps_;
   onednn::ConvDescs own_;
 };
 
 }  // namespace
 
-Status onednn_conv(Builder& builder, const Conv& conv, unsigned threads,
-                   std::vector<std::unique_ptr<Step>>& steps) {
+Status onednn_conv(Builder& builder, const Conv& conv, bool free, unsigned threads, Steps& steps) {
   // oneDNN plans for as many threads as OpenMP offers to the thread that asks.
   const TeamSize size(threads);
   try {
-    Builds(builder, conv, steps).run();
+    Builds(builder, conv, free, steps).run();
     return {};
   } catch (const dnnl::error& error) {
     return onednn::refused("convolution", error);
@@ -159,7 +147,7 @@ Status onednn_conv(Builder& builder, const Conv& conv, unsigned threads,
 
 #else
 
-Status onednn_conv(Builder& /*builder*/, const Conv& /*conv*/, unsigned /*threads*/,
+Status onednn_conv(Builder& /*builder*/, const Conv& /*conv*/, bool /*free*/, unsigned /*threads*/,
                    std::vector<std::unique_ptr<Step>>& /*steps*/) {
   return Status(TN_UNSUPPORTED, "this build of the CPU plugin has no oneDNN (TENON_CPU_ONEDNN=OFF)");
 }

@@ -68,9 +68,9 @@ class Pass {
   void compute(const tn_node& node) {
     const uint32_t tensor = node.outputs[0], dtype = fragment_.tensor(tensor).dtype();
     Value value = raw_value(node, dtype);
-    const TileFn narrow = needs_narrowing(node.op) ? narrowing(dtype) : nullptr;
     // The store narrows too, so only other nodes need it done here.
-    if (narrow != nullptr && readers_[tensor] > 0) value = tiles_.compute(narrow, tiles_.reg(value), value);
+    if (needs_narrowing(node.op) && !is_native(dtype) && readers_[tensor] > 0)
+      value = tiles_.compute(narrowing_of(dtype), tiles_.reg(value), value);
     values_[tensor] = value;
     if (std::find(results_.begin(), results_.end(), tensor) == results_.end()) return;
     tiles_.store(value, builder_.output_place(tensor), View(fragment_.tensor(tensor)), may_alias_);
@@ -79,11 +79,11 @@ class Pass {
   Value raw_value(const tn_node& node, uint32_t dtype) {
     if (node.op == TN_OP_constant) {
       const Value exact = tiles_.constant(Reg::f64, author::attribute_f64(node, "value").value_or(0));
-      return tiles_.compute(cast_op(Reg::f64, dtype), class_of(dtype), exact);
+      return tiles_.compute(cast_of(Reg::f64, dtype), class_of(dtype), exact);
     }
     const Value a = value_of(node.inputs[0]);
     if (node.op == TN_OP_identity || node.op == TN_OP_broadcast_to) return a;
-    if (node.op == TN_OP_cast) return tiles_.compute(cast_op(tiles_.reg(a), dtype), class_of(dtype), a);
+    if (node.op == TN_OP_cast) return tiles_.compute(cast_of(tiles_.reg(a), dtype), class_of(dtype), a);
     const Value b = node.input_count > 1 ? value_of(node.inputs[1]) : TileBuilder::none;
     const Value c = node.input_count > 2 ? value_of(node.inputs[2]) : TileBuilder::none;
     // `where` computes on what it selects; every other op on its first operand.
@@ -91,7 +91,7 @@ class Pass {
     const bool variant = author::attribute_i64(node, "tanh").value_or(0) != 0;
     const Immediate imm{.a = author::attribute_f64(node, "scale").value_or(1),
                         .b = author::attribute_f64(node, "bias").value_or(0)};
-    return tiles_.compute(tile_op(node.op, reg, variant), class_of(dtype), a, b, c, imm);
+    return tiles_.compute(op_of(node.op, reg, variant), class_of(dtype), a, b, c, imm);
   }
 
   Builder& builder_;

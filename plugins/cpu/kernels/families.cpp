@@ -3,6 +3,7 @@
 #include "families.hpp"
 
 #include "attention.hpp"
+#include "depthwise.hpp"
 #include "epilogue.hpp"
 #include "fused.hpp"
 #include "gemm.hpp"
@@ -10,6 +11,8 @@
 #include "matmul.hpp"
 #include "norm.hpp"
 #include "optimizer.hpp"
+#include "panels.hpp"
+#include "pass.hpp"
 #include "softmax.hpp"
 
 #include <tenon/author/text.hpp>
@@ -26,7 +29,9 @@ std::string refuse_without_onednn(const FragmentView& fragment, const tn_node& n
 }
 
 std::string refuse_movement(const FragmentView&, const tn_node& node) {
-  return node.op == TN_OP_convert_layout ? "this plugin has no private layouts" : "";
+  if (node.op != TN_OP_convert_layout || author::attribute_string(node, "layout").value_or("").empty())
+    return "";
+  return "this plugin has no private layouts";
 }
 
 double bytes_of(TensorView tensor) {
@@ -112,8 +117,8 @@ constexpr Family rows[] = {
      .computes_in = matmul_dtype},
     {.name = "CONV",
      .refuse = refuse_without_onednn,
-     .build_all = build_conv,
-     .takes = product_nodes,
+     .build_all = build_conv_nodes,
+     .takes = conv_nodes,
      .cost = cost_of_conv,
      .computes_in = matmul_dtype},
     {.name = "POOL", .build = build_pool},
@@ -169,6 +174,16 @@ bool only_moves(uint32_t op) noexcept {
 const Family* family_of(uint32_t op) noexcept {
   const uint8_t row = op < row_of.size() ? row_of[op] : no_row;
   return row != no_row ? &rows[row] : nullptr;
+}
+
+const Family& pass_family() noexcept {
+  static constexpr Family family{.name = "pass", .build_all = build_pass};
+  return family;
+}
+
+const Family& panel_family() noexcept {
+  static constexpr Family family{.name = "panels", .build_all = build_panels};
+  return family;
 }
 
 Cost cost_of(const FragmentView& fragment, const tn_node& node) {

@@ -43,6 +43,10 @@ struct Family {
 // The row of an op, or nullptr. [any-thread; does not block; cannot fail]
 const Family* family_of(uint32_t op) noexcept;
 
+// What is made of several families: a pass, and a product that is used up row by row. Nodes come to them in groups_of.
+const Family& pass_family() noexcept;
+const Family& panel_family() noexcept;
+
 // Of a node whose op has a row. [any-thread; does not block; cannot fail]
 Cost cost_of(const FragmentView& fragment, const tn_node& node);
 

@@ -4,9 +4,7 @@
 // Invariant: a tensor that leaves a chain is stored once; a later chain of the same step loads it from there.
 #include "fused.hpp"
 
-#include "families.hpp"
-
-#include <tenon/author/text.hpp>
+#include "chain_nodes.hpp"
 
 #include <algorithm>
 
@@ -65,13 +63,42 @@ bool meets_beside(const tn_node& kernel, const tn_node& node) noexcept {
   return false;
 }
 
-// Whether `node`, an elementwise neighbour of `kernel`, can run in its step.
+// Whether the kernel walks its tensors in logical order, so that an element's number is known, and where smaller operands
+// repeat.
+bool walks_in_order(const FragmentView& fragment, const tn_node& kernel) noexcept {
+  switch (kernel.op) {
+    case TN_OP_layer_norm:
+    case TN_OP_rms_norm:
+    case TN_OP_layer_norm_grad:
+    case TN_OP_rms_norm_grad:
+    case TN_OP_cross_entropy_grad:
+      return true;
+    case TN_OP_softmax:
+    case TN_OP_log_softmax:
+    case TN_OP_softmax_grad: {
+      const int64_t axis = author::attribute_i64(kernel, "axis").value_or(-1);
+      return axis == -1 || axis + 1 == static_cast<int64_t>(whole(fragment, kernel).rank());
+    }
+    default:
+      return false;
+  }
+}
+
+bool repeats_to(TensorView tensor, TensorView whole) noexcept {
+  return is_float(tensor.dtype()) && class_of(tensor.dtype()) == class_of(whole.dtype()) &&
+         repeats_over(tensor, whole.dims());
+}
+
+// Whether `node`, a neighbour of `kernel`, can run in its step.
 bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& node) noexcept {
-  if (!family_of(node.op)->fuses() || node.input_count == 0 || node.op == TN_OP_broadcast_to) return false;
+  if (!is_chained(node.op) || node.input_count == 0 || node.op == TN_OP_broadcast_to) return false;
   if (whole_inputs(kernel.op) == 0 || meets_beside(kernel, node)) return false;
+  const bool in_order = walks_in_order(fragment, kernel);
+  if (node.op == TN_OP_dropout && !in_order) return false;
   const TensorView shape = whole(fragment, kernel);
-  for (uint32_t i = 0; i < node.input_count; ++i) {
-    if (!matches(fragment.tensor(node.inputs[i]), shape)) return false;
+  for (uint32_t i = 0; i < operand_count(node); ++i) {
+    const TensorView operand = fragment.tensor(node.inputs[i]);
+    if (!matches(operand, shape) && !(in_order && repeats_to(operand, shape))) return false;
   }
   return matches(fragment.tensor(node.outputs[0]), shape);
 }
@@ -93,7 +120,7 @@ Nodes kernel_nodes(const FragmentView& fragment, uint32_t at) {
 }
 
 uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept {
-  while (family_of(fragment.nodes()[first].op)->fuses()) ++first;
+  while (is_chained(fragment.nodes()[first].op)) ++first;
   return first;
 }
 
@@ -125,27 +152,22 @@ bool FusedNodes::wanted(uint32_t tensor, uint32_t from) const {
 Result<Value> FusedNodes::value_of(Values& values, uint32_t tensor) {
   Value& value = values.of[tensor];
   const uint32_t dtype = stored_dtype(tensor);
-  if (value == Chain::none) value = values.chain.load(TN_TRY(arrangement_.input(tensor, dtype)), dtype);
+  if (value != Chain::none) return value;
+  const TensorView view = fragment_.tensor(tensor), shape = whole(fragment_, fragment_.nodes()[kernel_]);
+  if (author::same_dims(view, shape)) {
+    value = values.chain.load(TN_TRY(arrangement_.input(tensor, dtype)), dtype);
+  } else {
+    value = values.chain.load(builder_.place(tensor), View(view, shape.dims()));
+  }
   return value;
 }
 
 // Stores the result when a node from `read_from` on wants it.
 Status FusedNodes::add(Values& values, const tn_node& node, uint32_t read_from) {
   const uint32_t tensor = node.outputs[0], dtype = fragment_.tensor(tensor).dtype();
-  const Reg reg = class_of(dtype);
   Value operands[3] = {Chain::none, Chain::none, Chain::none};
-  for (uint32_t i = 0; i < node.input_count; ++i) operands[i] = TN_TRY(value_of(values, node.inputs[i]));
-  Value value = operands[0];
-  if (node.op == TN_OP_cast) {
-    value = values.chain.compute(cast_op(reg, dtype), {}, value);
-  } else if (node.op != TN_OP_identity) {
-    const bool variant = author::attribute_i64(node, "tanh").value_or(0) != 0;
-    const Immediate imm{.a = author::attribute_f64(node, "scale").value_or(1),
-                        .b = author::attribute_f64(node, "bias").value_or(0)};
-    value = values.chain.compute(tile_op(node.op, reg, variant), imm, operands[0], operands[1], operands[2]);
-    if (const TileFn narrow = needs_narrowing(node.op) ? narrowing(dtype) : nullptr; narrow != nullptr)
-      value = values.chain.compute(narrow, {}, value);
-  }
+  for (uint32_t i = 0; i < operand_count(node); ++i) operands[i] = TN_TRY(value_of(values, node.inputs[i]));
+  const Value value = chain_node(builder_, values.chain, class_of(dtype), node, operands);
   values.of[tensor] = value;
   if (wanted(tensor, read_from))
     values.chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements(),

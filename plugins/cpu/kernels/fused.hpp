@@ -2,7 +2,8 @@
 // fused.hpp: a kernel's node and the elementwise nodes that run with it in one step.
 //
 // An elementwise node joins when it computes on the kernel's whole shape in the kernel's class of float: before the kernel
-// it feeds one of its inputs, after it takes what it made; whatever else it reads or makes is loaded or stored beside.
+// it feeds one of its inputs, after it takes what it made; whatever else it reads or makes is loaded or stored beside. Where
+// the kernel walks in logical order dropout joins too, and operands may be smaller and repeat.
 // Invariant: what joins in groups_of is what FusedNodes turns into chains.
 #pragma once
 
@@ -11,13 +12,13 @@
 
 namespace tenon::cpu {
 
-// At most this many elementwise nodes join on either side.
-inline constexpr uint32_t most_joining = 3;
+// At most this many nodes join on either side: a bias, an activation, a dropout and a residual.
+inline constexpr uint32_t most_joining = 4;
 
 // Family::takes of kernels: their node and the elementwise neighbours that join it. [any-thread; cannot fail]
 Nodes kernel_nodes(const FragmentView& fragment, uint32_t at);
 
-// The one node from `first` on, the first of a group, that is not elementwise.
+// The one node from `first` on, the first of a group, that is neither elementwise nor a dropout.
 uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept;
 
 // The kernel's node of a group, and the group's nodes around it.
@@ -35,7 +36,8 @@ bool whole_in_place(const tn_node& node, uint32_t input, uint32_t output);
 class FusedNodes {
  public:
   FusedNodes(Builder& builder, Arrangement& arrangement, const KernelGroup& group)
-      : fragment_(builder.fragment()),
+      : builder_(builder),
+        fragment_(builder.fragment()),
         arrangement_(arrangement),
         first_(group.first),
         kernel_(group.kernel),
@@ -59,6 +61,7 @@ class FusedNodes {
   Result<Chain::Value> value_of(Values& values, uint32_t tensor);
   Status add(Values& values, const tn_node& node, uint32_t read_from);
 
+  const Builder& builder_;
   const FragmentView& fragment_;
   Arrangement& arrangement_;
   uint32_t first_, kernel_, end_;

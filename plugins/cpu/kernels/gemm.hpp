@@ -5,12 +5,9 @@
 // Invariant: all sizes are positive; strides are in elements.
 #pragma once
 
-#include "step.hpp"
-
-#include <tenon/fragment.h>
+#include "builder.hpp"
 
 #include <array>
-#include <memory>
 
 namespace tenon::cpu {
 
@@ -38,16 +35,21 @@ struct Gemm {
 // f64 by plain loops: what oneDNN does not compute. Any strides.
 std::unique_ptr<Step> plain_gemm(const Gemm& gemm);
 
-// A product that oneDNN runs, and the bytes of workspace each run of it takes.
-struct OneDnnGemm {
-  std::unique_ptr<Step> step;
-  uint64_t scratch_bytes;
-};
-
-// Whether this build has oneDNN. [any-thread; cannot fail]
+// Whether this build has oneDNN, and which one: "oneDNN 2.6.3". [any-thread; cannot fail]
 bool has_onednn() noexcept;
-// f32 × f32 → f32 or bf16 × bf16 → bf16, operands with one unit stride each, c with unit columns. `scratch` is where its
-// workspace will be. `threads` is what runs it. TN_UNSUPPORTED with oneDNN's reason. [any-thread; may block; may fail]
-Result<OneDnnGemm> onednn_gemm(const Gemm& gemm, const Place& scratch, unsigned threads);
+std::string onednn_version();
+// f32 × f32 → f32 or bf16 × bf16 → bf16, operands with one unit stride each, c with unit columns. `packs`: b is brought
+// into the layout that the kernel asks for, at compile where it is constant, else by each run. `threads` is what runs it.
+// TN_UNSUPPORTED with oneDNN's reason. [any-thread; may block; may fail]
+Status onednn_gemm(Builder& builder, const Gemm& gemm, bool packs, unsigned threads, Steps& steps);
+
+// The same of bf16 on tile registers (AMX), where this processor has them; subnormal numbers count as 0 there. Constant
+// operands are packed at compile. [any-thread; may block; may throw bad_alloc]
+bool has_amx_gemm(const Gemm& gemm) noexcept;
+std::unique_ptr<Step> amx_gemm(Builder& builder, const Gemm& gemm, unsigned threads);
+
+// Appends the steps of the product in the way that suits it best: by the builder's search, else by a table of shapes. All
+// ways take what onednn_gemm does. TN_UNSUPPORTED with a reason. [any-thread; may block; may fail]
+Status build_gemm(Builder& builder, const Gemm& gemm, unsigned threads, Steps& steps);
 
 }  // namespace tenon::cpu

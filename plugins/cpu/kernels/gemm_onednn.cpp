@@ -18,6 +18,10 @@ using dnnl::memory;
 
 namespace {
 
+memory::data_type type_of(const GemmOperand& operand) noexcept {
+  return operand.dtype == TN_DTYPE_bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 // Dims [batch …, rows, columns]; a broadcast batch dim has extent 1.
 memory::desc describe(const Gemm& gemm, const GemmOperand& operand, int64_t rows, int64_t columns) {
   memory::dims dims, strides;
@@ -32,8 +36,7 @@ memory::desc describe(const Gemm& gemm, const GemmOperand& operand, int64_t rows
   if (columns == 1) column = row == 1 && rows != 1 ? rows : 1;
   dims.insert(dims.end(), {rows, columns});
   strides.insert(strides.end(), {row, column});
-  const auto type = operand.dtype == TN_DTYPE_bf16 ? memory::data_type::bf16 : memory::data_type::f32;
-  return memory::desc(dims, type, strides);
+  return memory::desc(dims, type_of(operand), strides);
 }
 
 onednn::Finish finish_of(const Gemm& gemm, const memory::desc& c) {
@@ -50,25 +53,32 @@ onednn::Finish finish_of(const Gemm& gemm, const memory::desc& c) {
 
 bool has_onednn() noexcept { return true; }
 
-Result<OneDnnGemm> onednn_gemm(const Gemm& gemm, const Place& scratch, unsigned threads) {
+std::string onednn_version() {
+  const dnnl_version_t& version = *dnnl_version();
+  return author::text("oneDNN ", version.major, ".", version.minor, ".", version.patch);
+}
+
+Status onednn_gemm(Builder& builder, const Gemm& gemm, bool packs, unsigned threads, Steps& steps) {
   // oneDNN plans for as many threads as OpenMP offers to the thread that asks.
   const TeamSize size(threads);
   try {
-    const memory::desc c = describe(gemm, gemm.c, gemm.rows, gemm.columns);
+    const memory::desc a = describe(gemm, gemm.a, gemm.rows, gemm.depth),
+                       b = describe(gemm, gemm.b, gemm.depth, gemm.columns),
+                       c = describe(gemm, gemm.c, gemm.rows, gemm.columns);
     const onednn::Finish finish = finish_of(gemm, c);
-    const auto description =
-        onednn::matmul_description(describe(gemm, gemm.a, gemm.rows, gemm.depth),
-                                   describe(gemm, gemm.b, gemm.depth, gemm.columns), c, finish);
-    std::vector<onednn::Operand> operands{{DNNL_ARG_SRC, description.src_desc(), gemm.a.place},
-                                          {DNNL_ARG_WEIGHTS, description.weights_desc(), gemm.b.place},
-                                          {DNNL_ARG_DST, description.dst_desc(), gemm.c.place},
-                                          {DNNL_ARG_SCRATCHPAD, description.scratchpad_desc(), scratch}};
+    const auto made =
+        onednn::matmul_description(a, packs ? onednn::any_like(b, type_of(gemm.b)) : b, c, finish);
+    std::vector<onednn::Operand> operands{
+        {DNNL_ARG_SRC, a, gemm.a.place},
+        onednn::brought({DNNL_ARG_WEIGHTS, b, gemm.b.place}, made.weights_desc(), builder, steps),
+        {DNNL_ARG_DST, c, gemm.c.place}};
     if (gemm.bias != Place{}) operands.push_back({DNNL_ARG_BIAS, finish.bias, gemm.bias});
     if (gemm.residual != Place{}) operands.push_back({onednn::residual_argument, c, gemm.residual});
-    return OneDnnGemm{.step = onednn::primitive_step(dnnl::matmul(description), "matmul",
-                                                     author::text("onednn:", description.impl_info_str()),
-                                                     std::move(operands)),
-                      .scratch_bytes = description.scratchpad_desc().get_size()};
+    const memory::desc room = made.scratchpad_desc();
+    operands.push_back({DNNL_ARG_SCRATCHPAD, room, builder.scratch(room.get_size())});
+    steps.push_back(onednn::primitive_step(
+        dnnl::matmul(made), "matmul", author::text("onednn:", made.impl_info_str()), std::move(operands)));
+    return {};
   } catch (const dnnl::error& error) {
     return onednn::refused("matmul", error);
   }
@@ -78,7 +88,10 @@ Result<OneDnnGemm> onednn_gemm(const Gemm& gemm, const Place& scratch, unsigned 
 
 bool has_onednn() noexcept { return false; }
 
-Result<OneDnnGemm> onednn_gemm(const Gemm& /*gemm*/, const Place& /*scratch*/, unsigned /*threads*/) {
+std::string onednn_version() { return "no oneDNN"; }
+
+Status onednn_gemm(Builder& /*builder*/, const Gemm& /*gemm*/, bool /*packs*/, unsigned /*threads*/,
+                   Steps& /*steps*/) {
   return Status(TN_UNSUPPORTED, "this build of the CPU plugin has no oneDNN (TENON_CPU_ONEDNN=OFF)");
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul.cpp: from a matmul node, and its epilogue, to a product that an engine takes: packed, cast, folded.
 //
-// f32 and bf16 go to oneDNN as they are; f16, and bf16 where the processor lacks AVX-512, are computed in f32; f64 runs in
-// plain loops.
+// f32 and bf16 are computed as they are, by oneDNN or on tile registers (gemm_ways.cpp); f16, and bf16 where the processor
+// lacks AVX-512, are computed in f32; f64 runs in plain loops.
 // Invariant: an operand that no engine reads as it lies is first copied to dense memory in the workspace.
 #include "matmul.hpp"
 #include "builder.hpp"
@@ -36,7 +36,7 @@ GemmOperand operand_of(const Matrix& matrix, const Place& place, uint32_t rank,
   return out;
 }
 
-// What oneDNN reads without a copy: one unit stride, and lines that do not overlap. A single row or column with gaps has
+// What engines read without a copy: one unit stride, and lines that do not overlap. A single row or column with gaps has
 // a unit stride on paper only, and oneDNN 3.7 reads it without its gaps.
 bool is_readable(const GemmOperand& operand, int64_t rows, int64_t columns) {
   if (rows == 1) return operand.column == 1 || columns == 1;
@@ -44,7 +44,7 @@ bool is_readable(const GemmOperand& operand, int64_t rows, int64_t columns) {
   return (operand.column == 1 && operand.row >= columns) || (operand.row == 1 && operand.column >= rows);
 }
 
-// What it writes without one: rows of unit stride.
+// What they write without one: rows of unit stride.
 bool is_writable(const GemmOperand& operand, int64_t rows, int64_t columns) {
   if (columns == 1) return operand.row == 1 || rows == 1;
   return operand.column == 1 && (operand.row >= columns || rows == 1);
@@ -105,10 +105,10 @@ class Lowering {
       return {};
     }
     const uint32_t first = matmul_dtype(dtype);
-    Status built = build_onednn(first, result);
+    Status built = build_product(first, result);
     if (built.code() == TN_UNSUPPORTED && first != TN_DTYPE_f32) {
       pending_.clear();
-      built = build_onednn(TN_DTYPE_f32, result);
+      built = build_product(TN_DTYPE_f32, result);
     }
     if (!built.ok()) return built;
     for (auto& step : pending_) builder_.add(std::move(step));
@@ -152,7 +152,7 @@ class Lowering {
     return {};
   }
 
-  Status build_onednn(uint32_t dtype, const Place& result) {
+  Status build_product(uint32_t dtype, const Place& result) {
     Gemm gemm = gemm_in(dtype, result);
     TN_TRY(make_readable(gemm.a, a_, dtype, gemm.rows, gemm.depth));
     TN_TRY(make_readable(gemm.b, b_, dtype, gemm.depth, gemm.columns));
@@ -166,10 +166,7 @@ class Lowering {
     }
     TN_TRY(finish(gemm, dtype));
     fold_batch(gemm);
-    const Place scratch = builder_.scratch(0);
-    auto made = TN_TRY(onednn_gemm(gemm, scratch, threads_));
-    builder_.scratch(made.scratch_bytes);
-    pending_.push_back(std::move(made.step));
+    TN_TRY(build_gemm(builder_, gemm, threads_, pending_));
     if (direct) return {};
     pending_.push_back(TN_TRY(copy_step(gemm.c.place, View::dense(dtype, c.elements()), result, View(c))));
     return {};
@@ -198,7 +195,7 @@ class Lowering {
   Epilogue epilogue_;
   unsigned threads_;
   Matrix a_, b_, c_;
-  std::vector<std::unique_ptr<Step>> pending_;  // added once the engine has said yes
+  Steps pending_;  // added once the engine has said yes
 };
 
 }  // namespace

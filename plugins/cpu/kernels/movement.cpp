@@ -114,7 +114,7 @@ class Movement {
     TileBuilder tiles(part.view.count());
     const auto exact = tiles.constant(Reg::f64, *author::attribute_f64(node_, "value"));
     const uint32_t dtype = to_.dtype();
-    const auto value = tiles.compute(cast_op(Reg::f64, dtype), class_of(dtype), exact);
+    const auto value = tiles.compute(cast_of(Reg::f64, dtype), class_of(dtype), exact);
     tiles.store(value, moved(result_, part), part.view, false);
     builder_.add(TN_TRY(tiles.finish()));
     return {};

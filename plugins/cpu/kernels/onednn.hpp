@@ -84,6 +84,15 @@ inline dnnl::matmul::primitive_desc matmul_description(const memory::desc& a, co
 #endif
 }
 
+// The same shape in another type, laid out as a primitive likes it best. [any-thread; may throw dnnl::error]
+inline memory::desc any_like(const memory::desc& of, memory::data_type type) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {of.get_dims(), type, memory::format_tag::any};
+#else
+  return {of.dims(), type, memory::format_tag::any};
+#endif
+}
+
 // How a window slides over an image; dilations as oneDNN counts them, 0 for neighbours.
 struct Sliding {
   memory::dims stride, dilation, before, after;
@@ -96,7 +105,6 @@ struct ConvDescs {
 inline dnnl::convolution_forward::primitive_desc forward_description(
     const ConvDescs& of, const Sliding& slide, const Finish& finish,
     dnnl::prop_kind kind = dnnl::prop_kind::forward_inference) {
-  using Forward = dnnl::convolution_forward;
   constexpr auto direct = dnnl::algorithm::convolution_direct;
   const bool biased = finish.bias != memory::desc();
 #if DNNL_VERSION_MAJOR >= 3
@@ -106,6 +114,7 @@ inline dnnl::convolution_forward::primitive_desc forward_description(
   return {engine(),     kind,           direct,       of.image,    of.weights,        of.result,
           slide.stride, slide.dilation, slide.before, slide.after, attributes(finish)};
 #else
+  using Forward = dnnl::convolution_forward;
   const auto what = biased ? Forward::desc(kind, direct, of.image, of.weights, finish.bias, of.result,
                                            slide.stride, slide.dilation, slide.before, slide.after)
                            : Forward::desc(kind, direct, of.image, of.weights, of.result, slide.stride,

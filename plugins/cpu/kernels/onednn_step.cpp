@@ -108,15 +108,16 @@ std::unique_ptr<Step> primitive_step(const dnnl::primitive& primitive, std::stri
   return std::make_unique<PrimitiveStep>(primitive, std::move(what), std::move(engine), std::move(operands));
 }
 
-Reorder reorder_step(const Operand& from, const Operand& to, const Place& scratch) {
+std::unique_ptr<Step> reorder_step(const Operand& from, const Operand& to, Builder& builder) {
   const dnnl::reorder::primitive_desc description(engine(), from.desc, engine(), to.desc, attributes());
+  const memory::desc room = description.scratchpad_desc();
   std::vector<Operand> operands{{DNNL_ARG_FROM, from.desc, from.place},
                                 {DNNL_ARG_TO, to.desc, to.place},
-                                {DNNL_ARG_SCRATCHPAD, description.scratchpad_desc(), scratch}};
-  return {
-      .step = primitive_step(dnnl::reorder(description), "reorder", "onednn:reorder", std::move(operands)),
-      .scratch_bytes = description.scratchpad_desc().get_size()};
+                                {DNNL_ARG_SCRATCHPAD, room, builder.scratch(room.get_size())}};
+  return primitive_step(dnnl::reorder(description), "reorder", "onednn:reorder", std::move(operands));
 }
+
+namespace {
 
 void reorder_now(const memory::desc& from_desc, const std::byte* from, const memory::desc& to_desc,
                  std::byte* to) {
@@ -124,6 +125,20 @@ void reorder_now(const memory::desc& from_desc, const std::byte* from, const mem
   dnnl::stream stream(engine());
   dnnl::reorder(source, target).execute(stream, source, target);
   stream.wait();
+}
+
+}  // namespace
+
+Operand brought(const Operand& own, const memory::desc& asked, Builder& builder, Steps& steps) {
+  if (own.desc == asked) return own;
+  if (own.place.kind == Place::Kind::constant) {
+    auto packed = std::make_unique<std::byte[]>(asked.get_size());
+    reorder_now(own.desc, own.place.constant + own.place.offset, asked, packed.get());
+    return {own.argument, asked, builder.constant(std::move(packed))};
+  }
+  const Operand to{own.argument, asked, builder.scratch(asked.get_size())};
+  steps.push_back(reorder_step(own, to, builder));
+  return to;
 }
 
 Status refused(const char* what, const dnnl::error& error) {

@@ -7,10 +7,8 @@
 // ever before.
 #pragma once
 
+#include "builder.hpp"
 #include "onednn.hpp"
-#include "step.hpp"
-
-#include <memory>
 
 namespace tenon::cpu::onednn {
 
@@ -24,14 +22,11 @@ struct Operand {
 std::unique_ptr<Step> primitive_step(const dnnl::primitive& primitive, std::string what, std::string engine,
                                      std::vector<Operand> operands);
 
-// The same elements in another layout: as a step, and right now. [may throw dnnl::error]
-struct Reorder {
-  std::unique_ptr<Step> step;
-  uint64_t scratch_bytes;
-};
-Reorder reorder_step(const Operand& from, const Operand& to, const Place& scratch);
-void reorder_now(const memory::desc& from_desc, const std::byte* from, const memory::desc& to_desc,
-                 std::byte* to);
+// The same elements in another layout. [may throw dnnl::error]
+std::unique_ptr<Step> reorder_step(const Operand& from, const Operand& to, Builder& builder);
+// An input in the layout that a kernel asks for: as it lies, or reordered by a step of each run, or now where it is
+// constant. [may throw dnnl::error]
+Operand brought(const Operand& own, const memory::desc& asked, Builder& builder, Steps& steps);
 
 // "oneDNN refuses this …" from what it threw.
 Status refused(const char* what, const dnnl::error& error);

@@ -5,6 +5,8 @@
 // Invariant: after finish_past_cache() the thread's own writes are ordered as ordinary ones are.
 #pragma once
 
+#include "view.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +20,9 @@ namespace tenon::cpu {
 
 // Outputs from here on go past the caches; below, whoever reads them next finds them there.
 inline constexpr uint64_t past_cache_bytes = 16 << 20;
+inline bool goes_past_cache(const View& view) noexcept {
+  return view.contiguous() && view.count() * view.element_bytes() >= past_cache_bytes;
+}
 
 #if defined(__x86_64__)
 inline void write_past_cache(std::byte* to, const std::byte* from, uint64_t bytes) noexcept {

@@ -14,9 +14,14 @@ namespace {
 
 // Free inputs of a pattern.
 constexpr uint32_t in0 = TN_PATTERN_INPUT, in1 = TN_PATTERN_INPUT + 1, in2 = TN_PATTERN_INPUT + 2,
-                   in3 = TN_PATTERN_INPUT + 3;
+                   in3 = TN_PATTERN_INPUT + 3, in4 = TN_PATTERN_INPUT + 4, in5 = TN_PATTERN_INPUT + 5;
+// A step that may be missing, and one whose value others may want as well.
+constexpr uint32_t maybe = TN_PATTERN_OPTIONAL, kept = TN_PATTERN_OUTPUT;
 
 constexpr uint32_t matmul[] = {TN_OP_matmul}, conv[] = {TN_OP_conv2d}, add[] = {TN_OP_add};
+constexpr uint32_t dropout[] = {TN_OP_dropout}, sum[] = {TN_OP_sum};
+constexpr uint32_t relu[] = {TN_OP_relu}, relu_grad[] = {TN_OP_relu_grad},
+                   conv_grad_data[] = {TN_OP_conv2d_grad_data};
 constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu};
 
 template <uint32_t... operands>
@@ -32,41 +37,82 @@ constexpr tn_pattern_step step(const uint32_t (&ops)[count], uint32_t flags = 0)
           .reserved = 0};
 }
 
+// What is kept of these is written while it is in cache: an activation's input, for its gradient.
 constexpr tn_pattern_step gemm_epilogue[] = {
-    step<in0, in1>(matmul),
-    step<0, in2>(add, TN_PATTERN_OPTIONAL),  // bias
-    step<1, in3>(add, TN_PATTERN_OPTIONAL),  // residual
-    step<2>(activation, TN_PATTERN_OPTIONAL),
+    step<in0, in1>(matmul, kept),
+    step<0, in2>(add, maybe | kept),  // bias
+    step<1, in3>(add, maybe | kept),  // residual
+    step<2>(activation, maybe),
 };
 constexpr tn_pattern_step conv_bias_act[] = {
     step<in0, in1>(conv),
-    step<0, in2>(add, TN_PATTERN_OPTIONAL),
-    step<1, in3>(add, TN_PATTERN_OPTIONAL),
-    step<2>(activation, TN_PATTERN_OPTIONAL),
+    step<0, in2>(add, maybe),
+    step<1, in3>(add, maybe),
+    step<2>(activation, maybe),
 };
 
 // Statistics of a normalisation, and the sum that goes on beside it, are wanted later.
 constexpr uint32_t batch_norm[] = {TN_OP_batch_norm_train, TN_OP_batch_norm_infer, TN_OP_batch_norm_apply};
 constexpr uint32_t batch_norm_back[] = {TN_OP_batch_norm_grad, TN_OP_batch_norm_grad_apply};
 constexpr uint32_t row_norm[] = {TN_OP_layer_norm, TN_OP_rms_norm};
+constexpr uint32_t row_norm_back[] = {TN_OP_layer_norm_grad, TN_OP_rms_norm_grad};
 constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
                                         TN_OP_silu_grad};
 constexpr tn_pattern_step bn_act[] = {
-    step<in0>(batch_norm, TN_PATTERN_OUTPUT),
+    step<in0>(batch_norm, kept),
     step<0>(activation),
 };
 constexpr tn_pattern_step bn_add_act[] = {
-    step<in0>(batch_norm, TN_PATTERN_OUTPUT),
+    step<in0>(batch_norm, kept),
     step<0, in1>(add),
     step<1>(activation),
 };
 constexpr tn_pattern_step act_bn_backward[] = {
-    step<in0, in1>(activation_grad, TN_PATTERN_OUTPUT),
+    step<in0, in1>(activation_grad, kept),
     step<0>(batch_norm_back),
 };
 constexpr tn_pattern_step add_norm[] = {
-    step<in0, in1>(add, TN_PATTERN_OUTPUT),
+    step<in0, in1>(add, kept),
     step<0>(row_norm),
+};
+constexpr tn_pattern_step norm_backward_add[] = {
+    step<in0>(row_norm_back, kept),
+    step<0, in1>(add, kept),  // the gradient that went round the normalisation
+};
+
+// A layer whose output is thinned, then added to what went round it, then normalised; each may be wanted for the way back.
+constexpr tn_pattern_step dropout_add_norm[] = {
+    step<in0, in1, in2>(dropout, kept),
+    step<0, in3>(add, maybe | kept),
+    step<1>(row_norm),
+};
+constexpr tn_pattern_step gemm_norm[] = {
+    step<in0, in1>(matmul, kept),
+    step<0, in2>(add, maybe | kept),  // bias
+    step<1, in3>(add, maybe | kept),  // residual
+    step<2>(row_norm),
+};
+constexpr tn_pattern_step gemm_dropout[] = {
+    step<in0, in1>(matmul, kept),      step<0, in2>(add, maybe | kept),  // bias
+    step<1>(activation, maybe | kept), step<2, in3, in4>(dropout, kept),
+    step<3, in5>(add, maybe | kept),  // residual
+    step<4>(row_norm, maybe),
+};
+// The way back: the product of the layer above, thinned as its operand was, through the activation, and summed for the bias.
+constexpr tn_pattern_step gemm_epilogue_backward[] = {
+    step<in0, in1>(matmul, maybe | kept),
+    step<0, in2, in3>(dropout, maybe | kept),
+    step<1, in4>(activation_grad, kept),
+    step<2>(sum, maybe),
+};
+
+constexpr tn_pattern_step relu_depthwise_conv[] = {
+    step<in0>(relu, kept),
+    step<0, in1>(conv),
+};
+constexpr tn_pattern_step relu_depthwise_conv_backward[] = {
+    step<in0, in1>(conv_grad_data),
+    step<0, in2>(relu_grad),
 };
 
 template <size_t count>
@@ -76,10 +122,21 @@ constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]
 
 // Those of oneDNN last: a build without it publishes the others.
 constexpr tn_pattern rows[] = {
-    row("bn_act", bn_act),     row("bn_add_act", bn_add_act),       row("act_bn_backward", act_bn_backward),
-    row("add_norm", add_norm), row("gemm_epilogue", gemm_epilogue), row("conv_bias_act", conv_bias_act),
+    row("bn_act", bn_act),
+    row("bn_add_act", bn_add_act),
+    row("act_bn_backward", act_bn_backward),
+    row("add_norm", add_norm),
+    row("norm_backward_add", norm_backward_add),
+    row("dropout_add_norm", dropout_add_norm),
+    row("relu_depthwise_conv", relu_depthwise_conv),
+    row("relu_depthwise_conv_backward", relu_depthwise_conv_backward),
+    row("gemm_epilogue_backward", gemm_epilogue_backward),
+    row("gemm_epilogue", gemm_epilogue),
+    row("gemm_norm", gemm_norm),
+    row("gemm_dropout", gemm_dropout),
+    row("conv_bias_act", conv_bias_act),
 };
-constexpr uint64_t by_onednn = 2;
+constexpr uint64_t by_onednn = 4;
 
 }  // namespace
 

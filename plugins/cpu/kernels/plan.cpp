@@ -5,10 +5,13 @@
 #include "plan.hpp"
 
 #include "aliases.hpp"
+#include "depthwise.hpp"
 #include "epilogue.hpp"
 #include "families.hpp"
 
 #include <tenon/author/support.hpp>
+
+#include <optional>
 
 namespace tenon::cpu {
 
@@ -35,6 +38,8 @@ class Sequence final : public Program {
       if (engine_.find(engine) == std::string::npos) engine_ += (engine_.empty() ? "" : "+") + engine;
     }
     if (engine_.empty()) engine_ = "nothing to do";
+    // First, because a long text is cut at its end.
+    if (builder.measured_ns() > 0) engine_.insert(0, "measured ");
   }
 
   Status run(std::byte* const* bindings, std::byte* workspace, const Team& team) const override {
@@ -88,10 +93,15 @@ double predicted_ns(const FragmentView& fragment, const std::vector<Group>& grou
   return ns;
 }
 
+// Whether its nodes are rounded once, behind the last.
+bool is_product(const Group& group) noexcept {
+  return group.family->takes == product_nodes || group.family->takes == conv_nodes;
+}
+
 // The first node that is not computed in its own type, in words; "" when all are.
 std::string conversion(const FragmentView& fragment, const std::vector<Group>& groups) {
   for (const Group& group : groups) {
-    const bool together = group.family->takes != nullptr && group.end - group.first > 1;
+    const bool together = is_product(group) && group.end - group.first > 1;
     for (uint32_t n = group.first; n < group.end; ++n) {
       const uint32_t half = converted_half(fragment, fragment.nodes()[n]);
       if (half == TN_DTYPE_NONE) continue;
@@ -105,16 +115,17 @@ std::string conversion(const FragmentView& fragment, const std::vector<Group>& g
   return "";
 }
 
-// The first group that reads what another one made, or nullptr: groups that share nothing, such as the updates of many
+// The first group that reads what another one made, if any does: groups that share nothing, such as the updates of many
 // parameters, lose nothing by running one after another.
-const Group* dependent(const FragmentView& fragment, const std::vector<Group>& groups) {
-  if (groups.size() < 2) return nullptr;
+std::optional<size_t> dependent(const FragmentView& fragment, const std::vector<Group>& groups) {
+  if (groups.size() < 2) return {};
   std::vector<bool> made(fragment.tensors().size());
-  for (const Group& group : groups) {
+  for (size_t at = 0; at < groups.size(); ++at) {
+    const Group& group = groups[at];
     const auto nodes = fragment.nodes().subspan(group.first, group.end - group.first);
     for (const tn_node& node : nodes) {
       for (uint32_t i = 0; i < node.input_count; ++i) {
-        if (node.inputs[i] != TN_ABSENT && made[node.inputs[i]]) return &group;
+        if (node.inputs[i] != TN_ABSENT && made[node.inputs[i]]) return at;
       }
     }
     for (const tn_node& node : nodes) {
@@ -123,7 +134,7 @@ const Group* dependent(const FragmentView& fragment, const std::vector<Group>& g
       }
     }
   }
-  return nullptr;
+  return {};
 }
 
 Status build(Builder& builder, const Group& group, unsigned threads) {
@@ -144,12 +155,13 @@ Status judge(const tn_fragment& fragment, tn_support& out) {
   const std::vector<Group> groups = groups_of(view);
   const double ns = predicted_ns(view, groups);
   out.alias_mask = honoured_aliases(view, groups);
-  if (const Group* const second = dependent(view, groups)) {
-    return author::accept_emulated(
-        out,
-        text(view.nodes().size(), " nodes run as ", groups.size(),
-             " steps through memory: ", node_name(view, second->first), " reads what another step made"),
-        ns);
+  if (const auto second = dependent(view, groups)) {
+    const std::string why = why_apart(view, groups, *second);
+    return author::accept_emulated(out,
+                                   text(view.nodes().size(), " nodes run as ", groups.size(),
+                                        " steps through memory: ", node_name(view, groups[*second].first),
+                                        " reads what another step made", why.empty() ? "" : ": ", why),
+                                   ns);
   }
   if (const std::string converted = conversion(view, groups); !converted.empty()) {
     return author::accept_converted(out, converted, ns);
@@ -157,20 +169,22 @@ Status judge(const tn_fragment& fragment, tn_support& out) {
   return author::accept(out, ns);
 }
 
-Result<std::unique_ptr<const Program>> make_program(const tn_fragment& fragment, uint64_t workspace_limit,
+Result<std::unique_ptr<const Program>> make_program(const tn_fragment& fragment, const Tuning& tuning,
                                                     unsigned threads) {
   const FragmentView view(fragment);
   TN_TRY(check_fragment(view));
   const std::vector<Group> groups = groups_of(view);
-  Builder builder(fragment);
+  Builder builder(fragment, tuning);
   for (const Group& group : groups) TN_TRY(build(builder, group, threads));
   TN_TRY(builder.copy_the_rest());
-  if (builder.workspace_bytes() > workspace_limit) {
+  if (builder.workspace_bytes() > tuning.workspace_limit) {
     return Status(TN_UNSUPPORTED,
                   text("a run needs ", builder.workspace_bytes(), " bytes of workspace, and the limit is ",
-                       workspace_limit, ": raise it or cut the fragment"));
+                       tuning.workspace_limit, ": raise it or cut the fragment"));
   }
-  return std::unique_ptr<const Program>(std::make_unique<Sequence>(builder, predicted_ns(view, groups)));
+  const bool measured = groups.size() == 1 && builder.measured_ns() > 0;
+  const double ns = measured ? launch_ns + builder.measured_ns() : predicted_ns(view, groups);
+  return std::unique_ptr<const Program>(std::make_unique<Sequence>(builder, ns));
 }
 
 }  // namespace tenon::cpu

@@ -5,17 +5,16 @@
 #pragma once
 
 #include "../kernel.hpp"
-
-#include <tenon/kernel.h>
+#include "builder.hpp"
 
 namespace tenon::cpu {
 
 // Answers `supports`. TN_INVALID for a malformed fragment. [any-thread; does not block; may fail]
 Status judge(const tn_fragment& fragment, tn_support& out);
 
-// Compiles for a device of `threads`. TN_UNSUPPORTED with the reason, also when a run would need more than
-// `workspace_limit` bytes. [any-thread; may block; may fail]
-Result<std::unique_ptr<const Program>> make_program(const tn_fragment& fragment, uint64_t workspace_limit,
+// Compiles for a device of `threads`. TN_UNSUPPORTED with the reason, also when a run would need more workspace than the
+// tuning allows. [any-thread; may block; may fail]
+Result<std::unique_ptr<const Program>> make_program(const tn_fragment& fragment, const Tuning& tuning,
                                                     unsigned threads);
 
 }  // namespace tenon::cpu

@@ -5,8 +5,7 @@
 // Its first word is the element's draw; a normal number takes the second as its angle.
 // Invariant: an element's number depends on seed, offset, key and its own index alone, so any cut among threads gives the
 // same bits.
-#include "builder.hpp"
-#include "tile_ops.hpp"
+#include "random.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -97,23 +96,17 @@ Law law_of(uint32_t op) noexcept {
   return op == TN_OP_dropout ? dropout<T> : op == TN_OP_random_uniform ? uniform<T> : normal<T>;
 }
 
-struct Source {
-  Place seed, offset;
-  uint64_t key;  // what the node adds to the seed
-
-  static uint64_t word(const Run& run, const Place& place) noexcept {
-    uint64_t out;
-    std::memcpy(&out, run.at(place), sizeof out);
-    return out;
-  }
-};
+uint64_t word(const Run& run, const Place& place) noexcept {
+  uint64_t out;
+  std::memcpy(&out, run.at(place), sizeof out);
+  return out;
+}
 
 class DrawStep final : public Step {
  public:
-  DrawStep(uint32_t op, const Source& source, double rate, const Place& from, const View& from_view,
-           const Place& to, const View& to_view)
+  DrawStep(uint32_t op, const Draw& source, const Place& from, const View& from_view, const Place& to,
+           const View& to_view)
       : source_(source),
-        rate_(rate),
         from_(from),
         to_(to),
         from_view_(from_view),
@@ -127,8 +120,7 @@ class DrawStep final : public Step {
   Status run(const Run& run) const override {
     const uint64_t count = to_view_.count();
     if (count == 0) return {};
-    const uint64_t key = Source::word(run, source_.seed) + source_.key,
-                   offset = Source::word(run, source_.offset);
+    const uint64_t key = word(run, source_.seed) + source_.key, offset = word(run, source_.offset);
     run.team.run((count + tile - 1) / tile, tiles_per_thread, [&](uint64_t first, uint64_t end) {
       for (; first < end; ++first) {
         const uint64_t begin = first * tile;
@@ -144,12 +136,11 @@ class DrawStep final : public Step {
     alignas(64) std::byte x[tile * 8], values[tile * 8];
     draw(words, offset + begin, key, n);
     if (from_.kind != Place::Kind::none) load_(from_view_, run.at(from_), begin, n, x);
-    law_(words, n, rate_, x, values);
+    law_(words, n, source_.rate, x, values);
     store_(to_view_, run.at(to_), begin, n, values);
   }
 
-  Source source_;
-  double rate_;
+  Draw source_;
   Place from_, to_;
   View from_view_, to_view_;
   Law law_;
@@ -192,6 +183,28 @@ class AdvanceStep final : public Step {
 
 }  // namespace
 
+Draw draw_of(const Builder& builder, const tn_node& node) {
+  const uint32_t seed = node.input_count - 2;
+  return {.seed = builder.place(node.inputs[seed]),
+          .offset = builder.place(node.inputs[seed + 1]),
+          .key = static_cast<uint64_t>(*author::attribute_i64(node, "key")) * 0x9E3779B97F4A7C15u,
+          .rate = author::attribute_f64(node, "rate").value_or(0)};
+}
+
+void thin(const Draw& source, const Run& run, Reg reg, uint64_t at, uint32_t n, const void* x,
+          void* out) noexcept {
+  const uint64_t key = word(run, source.seed) + source.key, offset = word(run, source.offset);
+  const Law law = reg == Reg::f64 ? dropout<double> : dropout<float>;
+  Words words;
+  for (uint32_t done = 0; done < n; done += tile) {
+    const uint32_t now = std::min(tile, n - done);
+    const size_t bytes = size_t{done} * class_bytes(reg);
+    draw(words, offset + at + done, key, now);
+    law(words, now, source.rate, static_cast<const std::byte*>(x) + bytes,
+        static_cast<std::byte*>(out) + bytes);
+  }
+}
+
 Status build_random(Builder& builder, const tn_node& node, unsigned) {
   const FragmentView& fragment = builder.fragment();
   const View to(fragment.tensor(node.outputs[0]));
@@ -204,14 +217,9 @@ Status build_random(Builder& builder, const tn_node& node, unsigned) {
         std::make_unique<AdvanceStep>(from, from_view, builder.output_place(node.outputs[0]), to, by));
     return {};
   }
-  const uint32_t seed = node.input_count - 2;
-  const Source source{
-      .seed = builder.place(node.inputs[seed]),
-      .offset = builder.place(node.inputs[seed + 1]),
-      .key = static_cast<uint64_t>(*author::attribute_i64(node, "key")) * 0x9E3779B97F4A7C15u};
-  const double rate = author::attribute_f64(node, "rate").value_or(0);
+  const Draw source = draw_of(builder, node);
   const Place result = builder.output_place(node.outputs[0]);
-  builder.add(std::make_unique<DrawStep>(node.op, source, rate, from, from_view, result, to));
+  builder.add(std::make_unique<DrawStep>(node.op, source, from, from_view, result, to));
   return {};
 }
 

@@ -31,9 +31,10 @@ RowStep::RowStep(Builder& builder, const Rows& shape, uint32_t buffers, uint32_t
   room_ = builder.scratch(shape.lanes * buffers * row_bytes_);
 }
 
-void RowStep::run_lanes(const Run& run) const {
-  run.team.run(shape_.lanes, 1, [&](uint64_t lane, uint64_t end) {
-    for (; lane < end; ++lane) run_lane(run, lane, shape_.first(lane), shape_.first(lane + 1));
+void RowStep::run_rows(const Run& run, uint64_t first, uint64_t end) const {
+  const Rows some{end - first, shape_.length, std::min(shape_.lanes, std::max<uint64_t>(1, end - first))};
+  run.team.run(some.lanes, 1, [&](uint64_t lane, uint64_t last) {
+    for (; lane < last; ++lane) run_lane(run, lane, first + some.first(lane), first + some.first(lane + 1));
     finish_past_cache();
   });
 }

@@ -21,18 +21,20 @@ struct Rows {
 };
 
 // A step over rows: calls run_lane for each of its lanes.
-class RowStep : public Step {
+class RowStep : public RangedStep {
  public:
   Status run(const Run& run) const override {
     run_lanes(run);
     return {};
   }
+  // For kernels that sum nothing over rows.
+  void run_rows(const Run& run, uint64_t first, uint64_t end) const override;
 
  protected:
   // Room for `buffers` rows of `class_bytes` an element in each lane.
   RowStep(Builder& builder, const Rows& shape, uint32_t buffers, uint32_t class_bytes);
 
-  void run_lanes(const Run& run) const;
+  void run_lanes(const Run& run) const { run_rows(run, 0, shape_.rows); }
   // Rows [first, end); `lane` says whose room is used.
   virtual void run_lane(const Run& run, uint64_t lane, uint64_t first, uint64_t end) const = 0;
 

@@ -83,7 +83,10 @@ template <class T>
 TileFn cast_to(Reg from) noexcept {
   switch (from) {
     case Reg::f32:
-      return map1<Wide<T>, float, Cast<T>>;
+      if constexpr (std::is_same_v<Wide<T>, int64_t> || std::is_same_v<T, uint64_t>)
+        return map1<Wide<T>, float, Cast<T>>;
+      else
+        return widest<map1<Wide<T>, float, Cast<T>>>();
     case Reg::f64:
       return map1<Wide<T>, double, Cast<T>>;
     case Reg::i64:
@@ -176,11 +179,11 @@ TileFn narrowing(uint32_t dtype) noexcept {
 }
 
 LoadFn load_op(uint32_t dtype) noexcept {
-  return with_type(dtype, [](auto type) -> LoadFn { return load<decltype(type)>; });
+  return with_type(dtype, [](auto type) -> LoadFn { return widest<load<decltype(type)>>(); });
 }
 
 StoreFn store_op(uint32_t dtype) noexcept {
-  return with_type(dtype, [](auto type) -> StoreFn { return store<decltype(type)>; });
+  return with_type(dtype, [](auto type) -> StoreFn { return widest<store<decltype(type)>>(); });
 }
 
 }  // namespace tenon::cpu

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// tile_logic.cpp: comparisons and selection on every class, logic on bool, and the way to the op of a class.
+// tile_logic.cpp: selection on every class, comparisons of all but floats, logic on bool, and the way to the op of a class.
 //
 // Invariant: a bool tile holds 0 and 1 only.
 #include "tile_loops.hpp"
+#include "wide.hpp"
 
 namespace tenon::cpu {
 namespace {
@@ -42,7 +43,7 @@ void fill(void* dst, const void*, const void*, const void*, uint32_t n, const Im
 }
 
 template <class T>
-TileFn compare_or_select(uint32_t op) noexcept {
+TileFn compare(uint32_t op) noexcept {
   switch (op) {
     case TN_OP_equal:
       return map2<uint8_t, T, Equal>;
@@ -56,11 +57,25 @@ TileFn compare_or_select(uint32_t op) noexcept {
       return map2<uint8_t, T, Greater>;
     case TN_OP_greater_equal:
       return map2<uint8_t, T, GreaterEqual>;
-    case TN_OP_where:
-      return select<T>;
     default:
       return nullptr;
   }
+}
+
+TileFn select_op(Reg reg) noexcept {
+  switch (reg) {
+    case Reg::f32:
+      return widest<select<float>>();
+    case Reg::f64:
+      return widest<select<double>>();
+    case Reg::i64:
+      return widest<select<int64_t>>();
+    case Reg::u64:
+      return widest<select<uint64_t>>();
+    case Reg::boolean:
+      return widest<select<uint8_t>>();
+  }
+  return nullptr;
 }
 
 TileFn boolean_op(uint32_t op) noexcept {
@@ -83,17 +98,17 @@ TileFn boolean_op(uint32_t op) noexcept {
 }  // namespace
 
 TileFn logic_op(uint32_t op, Reg reg) noexcept {
+  if (op == TN_OP_where) return select_op(reg);
   switch (reg) {
-    case Reg::f32:
-      return compare_or_select<float>(op);
-    case Reg::f64:
-      return compare_or_select<double>(op);
     case Reg::i64:
-      return compare_or_select<int64_t>(op);
+      return compare<int64_t>(op);
     case Reg::u64:
-      return compare_or_select<uint64_t>(op);
+      return compare<uint64_t>(op);
     case Reg::boolean:
-      return compare_or_select<uint8_t>(op);
+      return compare<uint8_t>(op);
+    case Reg::f32:
+    case Reg::f64:
+      break;
   }
   return nullptr;
 }
@@ -127,6 +142,42 @@ TileFn tile_op(uint32_t op, Reg reg, bool variant) noexcept {
       return boolean_op(op);
   }
   return nullptr;
+}
+
+TileFn tile_fn(const TileOp& op) noexcept {
+  switch (op.kind) {
+    case TileOp::Kind::op:
+      return tile_op(op.op, op.reg, op.variant);
+    case TileOp::Kind::cast:
+      return cast_op(op.reg, op.dtype);
+    case TileOp::Kind::narrow:
+      return narrowing(op.dtype);
+    case TileOp::Kind::fill:
+      return fill_op(op.reg);
+  }
+  return nullptr;
+}
+
+bool is_heavy(const TileOp& op) noexcept {
+  if (op.kind != TileOp::Kind::op || (op.reg != Reg::f32 && op.reg != Reg::f64)) return false;
+  switch (op.op) {
+    case TN_OP_exp:
+    case TN_OP_log:
+    case TN_OP_sigmoid:
+    case TN_OP_tanh:
+    case TN_OP_gelu:
+    case TN_OP_silu:
+    case TN_OP_erf:
+    case TN_OP_sin:
+    case TN_OP_cos:
+    case TN_OP_pow:
+    case TN_OP_mod:
+    case TN_OP_gelu_grad:
+    case TN_OP_silu_grad:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool needs_narrowing(uint32_t op) noexcept {

@@ -49,6 +49,29 @@ struct Immediate {
 using TileFn = void (*)(void* dst, const void* a, const void* b, const void* c, uint32_t n,
                         const Immediate& imm);
 
+// What is computed, by name: the interpreter finds its loop by it, the code generator its formula.
+struct TileOp {
+  enum class Kind : uint8_t { op, cast, narrow, fill };
+  Kind kind = Kind::op;
+  Reg reg = Reg::f32;    // of the operands that decide
+  bool variant = false;  // gelu's tanh form
+  uint32_t op = 0;       // of ops.def; Kind::op alone
+  uint32_t dtype = 0;    // to which a cast goes, or of which a narrowed result is
+};
+constexpr TileOp op_of(uint32_t op, Reg reg, bool variant) noexcept {
+  return {.kind = TileOp::Kind::op, .reg = reg, .variant = variant, .op = op};
+}
+constexpr TileOp cast_of(Reg from, uint32_t dtype) noexcept {
+  return {.kind = TileOp::Kind::cast, .reg = from, .dtype = dtype};
+}
+constexpr TileOp narrowing_of(uint32_t dtype) noexcept {
+  return {.kind = TileOp::Kind::narrow, .reg = class_of(dtype), .dtype = dtype};
+}
+// The interpreter's loop. [any-thread; cannot fail]
+TileFn tile_fn(const TileOp& op) noexcept;
+// Whether an element takes so long that the next tile's operands can be fetched meanwhile.
+bool is_heavy(const TileOp& op) noexcept;
+
 // The op on operands of class `reg`, or nullptr. `variant` picks gelu's tanh form. [any-thread; cannot fail]
 TileFn tile_op(uint32_t op, Reg reg, bool variant) noexcept;
 TileFn float_op(uint32_t op, Reg reg, bool variant) noexcept;

@@ -16,6 +16,16 @@ namespace tenon::cpu {
 
 using author::TensorView;
 
+// Whether numpy's rules repeat the tensor to `dims`.
+inline bool repeats_over(TensorView tensor, std::span<const int64_t> dims) noexcept {
+  if (tensor.rank() > dims.size()) return false;
+  const size_t missing = dims.size() - tensor.rank();
+  for (uint32_t i = 0; i < tensor.rank(); ++i) {
+    if (tensor.dims()[i] != 1 && tensor.dims()[i] != dims[missing + i]) return false;
+  }
+  return true;
+}
+
 class View {
  public:
   View() = default;

@@ -4,8 +4,11 @@
 //   struct Halve { static void run(float* x, uint64_t n) { … } };
 //   static const auto halve = widest<Halve>();
 //
-// Invariant: all compilations of a loop compute the same, bit for bit, unless its file allows contraction.
+// Invariant: all compilations of a loop compute the same, bit for bit, unless its file allows contraction or the loop asks
+// for fused products (widest_of).
 #pragma once
+
+#include "isa.hpp"
 
 #include <cstdint>
 
@@ -13,14 +16,6 @@
 #define TENON_CPU_LOOP [[gnu::always_inline]] inline
 
 namespace tenon::cpu {
-
-#if defined(__x86_64__)
-inline bool runs_avx512() noexcept {
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-inline bool runs_avx2() noexcept { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-#endif
 
 template <class Loop, class Signature>
 struct Compilations;
@@ -68,6 +63,18 @@ struct LoopOf<function> {
 template <auto function>
 auto widest() noexcept {
   return widest<LoopOf<function>>();
+}
+
+// The same of a loop that is told whether products may be fused with sums: Loop<true> where the processor rounds both at
+// once, Loop<false> where it cannot. [any-thread; does not block; cannot fail]
+template <template <bool fused> class Loop>
+auto widest_of() noexcept {
+  using Fused = decltype(compilations_of<Loop<true>>(&Loop<true>::run));
+#if defined(__x86_64__)
+  if (runs_avx512()) return &Fused::avx512;
+  if (runs_avx2()) return &Fused::avx2;
+#endif
+  return static_cast<typename Fused::Function>(Loop<baseline_fuses>::run);
 }
 
 }  // namespace tenon::cpu

@@ -4,6 +4,7 @@
 //
 // Invariant: the error is held against length units of Σ|x·w|, the bound that a sum of any order has.
 #include "tensors.hpp"
+#include "tiles.hpp"
 
 using namespace cpu_test;
 
@@ -109,6 +110,78 @@ TEST_CASE("conv: f32, bf16 and f16, channels first and last, weights bound and c
       for (const bool constant : {false, true}) check_all(bench, dtype, last, constant);
     }
   }
+}
+
+namespace {
+
+// One window of one pixel: y[n, o, h, v] = Σ x[n, c, h, v] · w[o, c], and its gradients by the same letters.
+struct Pointwise {
+  Dims x, w, y;
+  const Dims& dims_of(char tensor) const { return tensor == 'x' ? x : tensor == 'w' ? w : y; }
+};
+
+void check_pointwise(Bench& bench, const Pointwise& p, uint32_t op, char a, char b, char c) {
+  Random random(tenon::test::seed());
+  const auto make = [&](char which) {
+    const Dims& dims = p.dims_of(which);
+    return Tensor(TN_DTYPE_bf16, dims, which == 'w' ? Dims{} : channels_last(dims));
+  };
+  Tensor left = make(a), right = make(b), made = make(c);
+  randomize(left, random, false);
+  randomize(right, random, false);
+  FragmentBuilder f;
+  const uint32_t in_a = f.input(TN_DTYPE_bf16, left.dims, left.strides),
+                 in_b = f.input(TN_DTYPE_bf16, right.dims, right.strides);
+  auto& node = f.node(op, {in_a, in_b}, {f.output(TN_DTYPE_bf16, made.dims, made.strides)});
+  node.integers("dilation", {1, 1}).integer("groups", 1);
+  if (c == 'x') node.integers("input_shape", p.x);
+  node.integers("pad", {0, 0, 0, 0}).integers("stride", {1, 1});
+  if (c == 'w') node.integers("weight_shape", p.w);
+  const Kernel kernel = compile(bench.device, f.fragment());
+  CHECK(std::string(info(kernel).engine) == "matmul:amx");
+  bench.run(kernel, {&left, &right}, {&made});
+  Tensor sums(TN_DTYPE_f64, made.dims), sizes = sums;
+  for (Tensor* tensor : {&sums, &sizes}) for_each(tensor->dims, [&](const Dims& at) { tensor->set(at, 0); });
+  int64_t terms = 0;
+  for_each({p.x[0], p.w[0], p.w[1], p.x[2], p.x[3]}, [&](const Dims& i) {
+    const auto at = [&](char tensor) {
+      if (tensor == 'w') return Dims{i[1], i[2], 0, 0};
+      return Dims{i[0], tensor == 'x' ? i[2] : i[1], i[3], i[4]};
+    };
+    const Number term = left.at(at(a)) * right.at(at(b));
+    sums.set(at(c), sums.at(at(c)) + term);
+    sizes.set(at(c), sizes.at(at(c)) + std::fabs(term));
+    ++terms;
+  });
+  const Number depth = static_cast<Number>(terms / made.count());
+  int64_t off = 0;
+  for_each(made.dims, [&](const Dims& at) {
+    if (!close(made.at(at), sums.at(at), TN_DTYPE_bf16, 0.5001L, sizes.at(at) * depth * 0x1p-24L)) ++off;
+  });
+  CHECK(off == 0);
+}
+
+}  // namespace
+
+TEST_CASE("conv: a window of one pixel is a product on tiles, and so are its gradients") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  options()["prefer"] = "amx";
+  Bench bench;
+  for (const Pointwise& p : {Pointwise{{2, 24, 5, 7}, {40, 24, 1, 1}, {2, 40, 5, 7}},
+                             Pointwise{{3, 7, 9, 11}, {5, 7, 1, 1}, {3, 5, 9, 11}},
+                             Pointwise{{1, 33, 17, 19}, {65, 33, 1, 1}, {1, 65, 17, 19}}}) {
+    check_pointwise(bench, p, TN_OP_conv2d, 'x', 'w', 'y');
+    check_pointwise(bench, p, TN_OP_conv2d_grad_data, 'y', 'w', 'x');
+    check_pointwise(bench, p, TN_OP_conv2d_grad_weight, 'x', 'y', 'w');
+  }
+  options().clear();
+}
+
+TEST_CASE("conv: the gradient of many channels' one-pixel weights goes to the tiles without being asked") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Bench bench;
+  check_pointwise(bench, {{2, 64, 5, 7}, {80, 64, 1, 1}, {2, 80, 5, 7}}, TN_OP_conv2d_grad_weight, 'x', 'y',
+                  'w');
 }
 
 TEST_CASE("conv: without channels the result is zeros") {

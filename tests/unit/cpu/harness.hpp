@@ -16,6 +16,8 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -48,6 +50,20 @@ void must(Call&& call) {
   if (!out.ok()) FAIL("code " << out.code << ": " << out.message());
 }
 
+// The host's options for the next device that is opened, and what the plugin logged.
+inline std::map<std::string, std::string>& options() {
+  static std::map<std::string, std::string> all;
+  return all;
+}
+struct Log {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+};
+inline Log& logged() {
+  static Log log;
+  return log;
+}
+
 inline const tn_plugin& plugin() {
   static const tn_plugin* const loaded = [] {
     const char* folder = std::getenv("TENON_TEST_PLUGIN_DIR");
@@ -60,7 +76,12 @@ inline const tn_plugin& plugin() {
     host.header = {sizeof host, TN_ABI_MAJOR, TN_ABI_MINOR};
     host.min_major = TN_ABI_MAJOR;
     host.name = "cpu test";
+    host.log = [](void*, int32_t, const char*, const char* line) {
+      const std::lock_guard lock(logged().mutex);
+      logged().lines.emplace_back(line);
+    };
     host.option = [](void*, const char*, const char* key) -> const char* {
+      if (const auto set = options().find(key); set != options().end()) return set->second.c_str();
       return std::strcmp(key, "threads") == 0 ? std::getenv("TENON_TEST_THREADS") : nullptr;
     };
     tn_error error = tenon::no_error();

@@ -3,6 +3,7 @@
 //
 // Invariant: the error is held against depth units of Σ|a·b|, the bound that a sum of any order has.
 #include "tensors.hpp"
+#include "tiles.hpp"
 
 using namespace cpu_test;
 
@@ -106,6 +107,13 @@ TEST_CASE("matmul: f32, bf16 and f16") {
     if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
   }
   for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16}) check_all(dtype);
+}
+
+TEST_CASE("matmul: bf16 on tile registers takes what oneDNN takes") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  options()["prefer"] = "amx";
+  check_all(TN_DTYPE_bf16);
+  options().clear();
 }
 
 TEST_CASE("matmul: one kernel on several streams at once") {

@@ -13,6 +13,7 @@ struct NodeOf {
   std::vector<size_t> in, out;  // values; `absent` where left out
   std::vector<std::pair<std::string, int64_t>> integers{};
   std::vector<std::pair<std::string, double>> reals{};
+  std::vector<std::pair<std::string, std::vector<int64_t>>> lists{};
 };
 
 struct Nodes {
@@ -109,6 +110,7 @@ struct Nodes {
     auto& made = f.node(node.op, operands(node.in), operands(node.out));
     for (const auto& [name, value] : node.integers) made.integer(name, value);
     for (const auto& [name, value] : node.reals) made.real(name, value);
+    for (const auto& [name, value] : node.lists) made.integers(name, value);
   }
 };
 

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// comm.cpp: see comm.hpp.
+//
+// Invariant: a group that fails fails the communicator first, so the others learn it from the segment and not by waiting.
+#include "comm.hpp"
+
+#include "device.hpp"
+
+#include <tenon/author/span.hpp>
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+
+namespace tenon::cpu {
+
+using author::text;
+using comm::Window;
+
+namespace {
+
+constexpr uint64_t default_timeout_ns = 30'000'000'000;
+// What an aborted group needs to end.
+constexpr uint64_t ending_ns = 3'000'000'000;
+
+constexpr uint64_t bit(uint32_t number) { return uint64_t{1} << number; }
+
+Window window_of(const tn_span& span) {
+  if (span.space == TN_SPACE_MEMORY) return author::object<Memory>(span.memory).window(span.offset);
+  return {.kind = Window::personal, .address = span.offset};
+}
+
+uint64_t deadline_after(uint64_t timeout_ns) noexcept {
+  const uint64_t now = driver::now_ns();
+  return timeout_ns > driver::never - now ? driver::never : now + timeout_ns;
+}
+
+}  // namespace
+
+Comm::Comm(comm::Segments& segments, comm::Ticket ticket, std::function<void(const comm::Member&)> stands)
+    : segments_(segments), ticket_(std::move(ticket)), stands_(std::move(stands)), turns_(new Timeline) {
+  ticket_.cancelled = &cancelled_;
+  if (ticket_.timeout_ns == 0) ticket_.timeout_ns = default_timeout_ns;
+  for (Pending& pending : pending_) pending.owner = this;
+}
+
+Comm::~Comm() {
+  cancelled_.store(true);
+  if (joiner_.joinable()) joiner_.join();
+  turns_->release();
+}
+
+Result<std::unique_ptr<Comm>> Comm::create(comm::Segments& segments, comm::Ticket ticket, bool non_blocking,
+                                           std::function<void(const comm::Member&)> stands) {
+  std::unique_ptr<Comm> made(new Comm(segments, std::move(ticket), std::move(stands)));
+  if (!non_blocking) {
+    TN_TRY(made->join());
+    return made;
+  }
+  made->joiner_ = std::thread([comm = made.get()] {
+    Status joined = comm->join();
+    if (joined.ok()) return;
+    comm->refusal_ = joined.error();
+    comm->refused_.store(true, std::memory_order_release);
+  });
+  return made;
+}
+
+Status Comm::join() {
+  try {
+    standing_ = std::make_unique<Standing>(TN_TRY(segments_.join(ticket_)));
+  } catch (const std::bad_alloc&) {
+    return Status(TN_NO_MEMORY, text("no host memory for communicator '", ticket_.name, "'"));
+  }
+  stands_(*standing_->member);
+  ready_.store(true, std::memory_order_release);
+  return {};
+}
+
+void Comm::limits(tn_comm_limits& out) const {
+  out.max_ops = 0;  // collectives are limited, messages are not
+  for (uint32_t kind = TN_COMM_ALL_REDUCE; kind <= TN_COMM_BARRIER; ++kind) out.kind_mask |= bit(kind);
+  for (uint32_t reduce = TN_REDUCE_SUM; reduce <= TN_REDUCE_PREMUL_SUM; ++reduce)
+    out.reduce_mask |= bit(reduce);
+  for (uint32_t dtype = 1; dtype < 64; ++dtype) {
+    if (comm::width_of(dtype) != 0) out.dtype_mask |= bit(dtype);
+    if (comm::reduce_row(dtype, TN_REDUCE_SUM) != nullptr) out.reducible_mask |= bit(dtype);
+  }
+}
+
+Status Comm::health() {
+  if (refused_.load(std::memory_order_acquire)) return Status(Error(refusal_));
+  if (!ready_.load(std::memory_order_acquire)) {
+    return Status(TN_BUSY, text("communicator '", ticket_.name, "' is being made: rank ", ticket_.rank,
+                                " waits for the others"));
+  }
+  return standing_->member->failed() ? standing_->member->failure() : Status();
+}
+
+Status Comm::abort() {
+  cancelled_.store(true);
+  if (ready_.load(std::memory_order_acquire))
+    (void)standing_->member->fail(TN_ABORTED, text("rank ", ticket_.rank, " aborted"));
+  return {};
+}
+
+Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
+  TN_TRY(health());
+  if (ops.empty()) return {};
+  const uint64_t number = submitted_ + 1;
+  if (number > depth) (void)turns_->sleep_until(number - depth, driver::never);
+  Pending& pending = pending_[number % depth];
+  const comm::Maker maker{.rank = ticket_.rank,
+                          .size = ticket_.size,
+                          .window_of = window_of,
+                          .address_of = author::data_of<Memory>};
+  TN_TRY(comm::make_group(maker, ops, pending.group));
+  pending.number = number;
+  pending.group.sequence = pending.group.operations.empty() ? number : collectives_ + 1;
+  TN_TRY(stream.run(pending, *turns_, number - 1));
+  submitted_ = number;
+  if (!pending.group.operations.empty()) ++collectives_;
+  return {};
+}
+
+Status Comm::perform(Pending& pending) {
+  comm::Member& member = *standing_->member;
+  Status done;
+  try {
+    done = member.enter();
+    if (done.ok()) done = carry_out(pending.group);
+  } catch (const std::bad_alloc&) {
+    done = member.fail(TN_NO_MEMORY, text("rank ", ticket_.rank, " has no host memory for a group"));
+  }
+  member.meanwhile(nullptr);
+  member.leave();
+  count(pending.number);
+  return done;
+}
+
+Status Comm::carry_out(const comm::Group& group) {
+  comm::Member& member = *standing_->member;
+  for (const comm::Copy& copy : group.copies) std::copy_n(copy.from, copy.bytes, copy.to.get());
+  comm::Mail mail(member, standing_->atlas, group.letters);
+  if (!group.letters.empty() && !mail.met()) member.meanwhile(&mail);
+  if (!group.operations.empty())
+    TN_TRY(standing_->collector.run(group.operations, group.sequence, Memory::shared_given_back()));
+  member.meanwhile(nullptr);
+  if (group.letters.empty()) return {};
+  const comm::Letter& first = group.letters.front();
+  member.doing(group.sequence, comm::kind_name(first.sends ? TN_COMM_SEND : TN_COMM_RECV));
+  return member.wait(mail);
+}
+
+// The stream failed or was abandoned before the group's turn: nobody else can know, so all are told.
+void Comm::pass_over(Pending& pending) noexcept {
+  try {
+    (void)standing_->member->fail(TN_ABORTED,
+                                  text("rank ", ticket_.rank, " passed over group ", pending.group.sequence,
+                                       ": the stream it was submitted on had failed or was abandoned"));
+  } catch (const std::bad_alloc&) {
+    (void)standing_->member->fail(TN_ABORTED, {});
+  }
+  (void)turns_->sleep_until(pending.number - 1, driver::never);
+  count(pending.number);
+}
+
+// After this `finish` may return and this object end; the timeline is held until the others are woken.
+void Comm::count(uint64_t number) noexcept {
+  Timeline& turns = *turns_;
+  turns.retain();
+  turns.advance(number);
+  turns.release();
+}
+
+Status Comm::finish(uint64_t timeout_ns) {
+  if (!ready_.load(std::memory_order_acquire)) return {};  // a join under way is cancelled at destruction
+  if (turns_->sleep_until(submitted_, deadline_after(timeout_ns))) return {};
+  const std::string pending = text(submitted_ - turns_->progress(), " groups were pending when rank ",
+                                   ticket_.rank, " destroyed communicator '", ticket_.name, "'");
+  (void)standing_->member->fail(TN_ABORTED, pending);
+  if (turns_->sleep_until(submitted_, deadline_after(ending_ns))) {
+    return Status(TN_ABORTED, text(pending, ", and were aborted: synchronise their streams first"));
+  }
+  return Status(TN_TIMEOUT, text(pending, ", behind work of their streams that does not end"));
+}
+
+}  // namespace tenon::cpu

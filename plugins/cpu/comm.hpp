@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// comm.hpp: one rank of a communicator: groups on their way from a submit to the stream that runs them.
+//
+// A group is an errand of its stream's worker. The communicator has a timeline of its own, the count of groups that have
+// ended; a submit on another stream than the last waits there for its turn.
+// Invariant: groups run one at a time in the order of their submits, and every one that was submitted is counted, run or not.
+#pragma once
+
+#include "comm/collect.hpp"
+#include "comm/join.hpp"
+#include "comm/mail.hpp"
+#include "stream.hpp"
+
+#include <tenon/comm.h>
+
+#include <array>
+#include <functional>
+#include <thread>
+
+namespace tenon::cpu {
+
+class Comm {
+ public:
+  // `stands` is told once, when all ranks have met. TN_TIMEOUT and more, unless NON_BLOCKING.
+  // [any-thread; blocks unless NON_BLOCKING; may fail]
+  static Result<std::unique_ptr<Comm>> create(comm::Segments& segments, comm::Ticket ticket,
+                                              bool non_blocking,
+                                              std::function<void(const comm::Member&)> stands);
+  Comm(const Comm&) = delete;
+  Comm& operator=(const Comm&) = delete;
+  // After finish().
+  ~Comm();
+
+  void limits(tn_comm_limits& out) const;
+  Status submit(Stream& stream, std::span<const tn_comm_op> ops);
+  Status abort();
+  Status health();
+  // Sees the groups out. Those that have not ended by then are aborted, and told: TN_ABORTED; TN_TIMEOUT when their streams
+  // are held up by something else, so that they cannot even end.
+  Status finish(uint64_t timeout_ns);
+
+ private:
+  // How many groups may be pending; the next submit waits.
+  static constexpr uint64_t depth = 64;
+
+  struct Pending final : Errand {
+    Comm* owner = nullptr;
+    uint64_t number = 0;
+    comm::Group group{};
+    Status run() override { return owner->perform(*this); }
+    void skip() noexcept override { owner->pass_over(*this); }
+  };
+  // What exists once all ranks have met.
+  struct Standing {
+    explicit Standing(std::unique_ptr<comm::Member> joined)
+        : member(std::move(joined)), atlas(*member), collector(*member, atlas) {}
+    std::unique_ptr<comm::Member> member;
+    comm::Atlas atlas;
+    comm::Collector collector;
+  };
+
+  Comm(comm::Segments& segments, comm::Ticket ticket, std::function<void(const comm::Member&)> stands);
+  Status join();
+  Status perform(Pending& pending);
+  Status carry_out(const comm::Group& group);
+  void pass_over(Pending& pending) noexcept;
+  void count(uint64_t number) noexcept;
+
+  comm::Segments& segments_;
+  comm::Ticket ticket_;
+  std::function<void(const comm::Member&)> stands_;
+  std::unique_ptr<Standing> standing_;
+  std::atomic<bool> ready_{false}, refused_{false}, cancelled_{false};
+  Error refusal_;       // written before refused_
+  std::thread joiner_;  // of a creation that does not block
+
+  Timeline* turns_;  // groups that have ended
+  std::array<Pending, depth> pending_;
+  uint64_t submitted_ = 0, collectives_ = 0;
+};
+
+}  // namespace tenon::cpu

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// arithmetic.cpp: see arithmetic.hpp.
+//
+// A block of the result is built in a small array that stays in the first-level cache, then written to everyone who gets
+// it. Elements are loaded and stored bytewise, because a collective may begin at any byte.
+// Invariant: the array is written completely before any output is.
+#include "arithmetic.hpp"
+
+#include "../kernels/half.hpp"
+#include "../kernels/wide.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <type_traits>
+
+namespace tenon::cpu::comm {
+namespace {
+
+constexpr uint64_t block = 1024;
+
+// How a dtype is kept and how it is computed with.
+template <class T>
+struct Plain {
+  using Stored = T;
+  using Computed = T;
+  TENON_CPU_LOOP static T in(T x) { return x; }
+  TENON_CPU_LOOP static T out(T x) { return x; }
+};
+struct Truth {
+  using Stored = uint8_t;
+  using Computed = uint8_t;
+  TENON_CPU_LOOP static uint8_t in(uint8_t x) { return x != 0 ? 1 : 0; }
+  TENON_CPU_LOOP static uint8_t out(uint8_t x) { return x; }
+};
+struct Half {
+  using Stored = F16;
+  using Computed = float;
+  TENON_CPU_LOOP static float in(F16 x) { return widen(x); }
+  TENON_CPU_LOOP static F16 out(float x) { return to_f16(x); }
+};
+struct Brain {
+  using Stored = BF16;
+  using Computed = float;
+  TENON_CPU_LOOP static float in(BF16 x) { return widen(x); }
+  TENON_CPU_LOOP static BF16 out(float x) { return to_bf16(x); }
+};
+
+// Integers are added and multiplied as unsigned ones, at least 32 bits wide, so that they wrap.
+template <class T>
+using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+template <class T>
+TENON_CPU_LOOP T times(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    return a * b;
+  else
+    return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+}
+struct Sum {
+  template <class T>
+  TENON_CPU_LOOP static T join(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a + b;
+    else
+      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  }
+};
+struct Product {
+  template <class T>
+  TENON_CPU_LOOP static T join(T a, T b) {
+    return times(a, b);
+  }
+};
+struct Least {
+  template <class T>
+  TENON_CPU_LOOP static T join(T a, T b) {
+    return a < b || a != a ? a : b;
+  }
+};
+struct Greatest {
+  template <class T>
+  TENON_CPU_LOOP static T join(T a, T b) {
+    return a > b || a != a ? a : b;
+  }
+};
+
+template <class T>
+TENON_CPU_LOOP T factor_from(uint64_t bits) {
+  if constexpr (std::is_floating_point_v<T>)
+    return static_cast<T>(std::bit_cast<double>(bits));
+  else
+    return static_cast<T>(std::bit_cast<int64_t>(bits));
+}
+template <class T>
+TENON_CPU_LOOP T divided(T sum, uint32_t ranks) {
+  if constexpr (std::is_floating_point_v<T>)
+    return sum / static_cast<T>(ranks);
+  else
+    return static_cast<T>(static_cast<int64_t>(sum) / static_cast<int64_t>(ranks));
+}
+
+template <class Form, class Join>
+struct Reduce {
+  using Stored = typename Form::Stored;
+  using T = typename Form::Computed;
+
+  TENON_CPU_LOOP static T load(const std::byte* from, uint64_t i) {
+    Stored x;
+    std::memcpy(&x, from + i * sizeof x, sizeof x);
+    return Form::in(x);
+  }
+
+  static void run(const Row* row) {
+    alignas(64) T sum[block];
+    for (uint64_t begin = 0; begin < row->count; begin += block) {
+      const uint64_t n = std::min(block, row->count - begin), skipped = begin * sizeof(Stored);
+      for (uint32_t r = 0; r < row->ranks; ++r) {
+        const std::byte* from = row->sources[r] + skipped;
+        if (row->factors != nullptr) {
+          const T factor = factor_from<T>(row->factors[r]);
+          if (r == 0)
+            for (uint64_t i = 0; i < n; ++i) sum[i] = times(factor, load(from, i));
+          else
+            for (uint64_t i = 0; i < n; ++i) sum[i] = Join::join(sum[i], times(factor, load(from, i)));
+        } else {
+          if (r == 0)
+            for (uint64_t i = 0; i < n; ++i) sum[i] = load(from, i);
+          else
+            for (uint64_t i = 0; i < n; ++i) sum[i] = Join::join(sum[i], load(from, i));
+        }
+      }
+      if (row->mean) {
+        for (uint64_t i = 0; i < n; ++i) sum[i] = divided(sum[i], row->ranks);
+      }
+      for (uint32_t k = 0; k < row->out_count; ++k) {
+        std::byte* to = row->outs[k] + skipped;
+        for (uint64_t i = 0; i < n; ++i) {
+          const Stored x = Form::out(sum[i]);
+          std::memcpy(to + i * sizeof x, &x, sizeof x);
+        }
+      }
+    }
+  }
+};
+
+template <class Form>
+ReduceRow of_form(uint32_t reduce) noexcept {
+  switch (reduce) {
+    case TN_REDUCE_SUM:
+    case TN_REDUCE_AVG:
+    case TN_REDUCE_PREMUL_SUM:
+      return widest<Reduce<Form, Sum>>();
+    case TN_REDUCE_PROD:
+      return widest<Reduce<Form, Product>>();
+    case TN_REDUCE_MIN:
+      return widest<Reduce<Form, Least>>();
+    case TN_REDUCE_MAX:
+      return widest<Reduce<Form, Greatest>>();
+    default:
+      return nullptr;
+  }
+}
+
+ReduceRow of_truth(uint32_t reduce) noexcept {
+  switch (reduce) {
+    case TN_REDUCE_SUM:
+    case TN_REDUCE_MAX:
+      return widest<Reduce<Truth, Greatest>>();
+    case TN_REDUCE_PROD:
+    case TN_REDUCE_MIN:
+      return widest<Reduce<Truth, Least>>();
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+T value_at(const std::byte* at) noexcept {
+  T x;
+  std::memcpy(&x, at, sizeof x);
+  return x;
+}
+
+}  // namespace
+
+ReduceRow reduce_row(uint32_t dtype, uint32_t reduce) noexcept {
+  switch (dtype) {
+    case TN_DTYPE_bool:
+      return of_truth(reduce);
+    case TN_DTYPE_u8:
+      return of_form<Plain<uint8_t>>(reduce);
+    case TN_DTYPE_i8:
+      return of_form<Plain<int8_t>>(reduce);
+    case TN_DTYPE_i32:
+      return of_form<Plain<int32_t>>(reduce);
+    case TN_DTYPE_i64:
+      return of_form<Plain<int64_t>>(reduce);
+    case TN_DTYPE_f16:
+      return of_form<Half>(reduce);
+    case TN_DTYPE_bf16:
+      return of_form<Brain>(reduce);
+    case TN_DTYPE_f32:
+      return of_form<Plain<float>>(reduce);
+    case TN_DTYPE_f64:
+      return of_form<Plain<double>>(reduce);
+    default:
+      return nullptr;
+  }
+}
+
+uint64_t width_of(uint32_t dtype) noexcept {
+  switch (dtype) {
+#define TN_DTYPE(number, name, bits, class) \
+  case number:                              \
+    return bits / 8;
+#define TN_DTYPE_RESERVED(number, name, bits, class)
+#include <tenon/dtypes.def>
+    default:
+      return 0;
+  }
+}
+
+bool is_whole(uint32_t dtype) noexcept {
+  return dtype != TN_DTYPE_f16 && dtype != TN_DTYPE_bf16 && dtype != TN_DTYPE_f32 && dtype != TN_DTYPE_f64;
+}
+
+uint64_t factor_at(const std::byte* at, uint32_t dtype) noexcept {
+  switch (dtype) {
+    case TN_DTYPE_u8:
+      return value_at<uint8_t>(at);
+    case TN_DTYPE_i8:
+      return static_cast<uint64_t>(int64_t{value_at<int8_t>(at)});
+    case TN_DTYPE_i32:
+      return static_cast<uint64_t>(int64_t{value_at<int32_t>(at)});
+    case TN_DTYPE_i64:
+      return value_at<uint64_t>(at);
+    case TN_DTYPE_f16:
+      return std::bit_cast<uint64_t>(static_cast<double>(widen(value_at<F16>(at))));
+    case TN_DTYPE_bf16:
+      return std::bit_cast<uint64_t>(static_cast<double>(widen(value_at<BF16>(at))));
+    case TN_DTYPE_f32:
+      return std::bit_cast<uint64_t>(static_cast<double>(value_at<float>(at)));
+    default:
+      return value_at<uint64_t>(at);
+  }
+}
+
+uint64_t factor_of(double scalar, uint32_t dtype) noexcept {
+  return is_whole(dtype) ? static_cast<uint64_t>(static_cast<int64_t>(scalar))
+                         : std::bit_cast<uint64_t>(scalar);
+}
+
+}  // namespace tenon::cpu::comm

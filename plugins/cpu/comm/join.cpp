@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// join.cpp: see join.hpp.
+//
+// Invariant: a rank that fails after it took its slot says so in the segment, so nobody waits its timeout out for it.
+#include "join.hpp"
+
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+
+namespace tenon::cpu::comm {
+
+using author::text;
+
+namespace {
+
+constexpr uint64_t page = 4096;
+constexpr uint64_t look_ns = 20'000'000;
+static_assert(sizeof(Header) <= page);
+
+// The header of a segment whose size is not known yet.
+class HeaderPage {
+ public:
+  static Result<HeaderPage> map(const system::Fd& memory) {
+    std::byte* at = system::map(memory, page);
+    if (at == nullptr) return Status(TN_NO_MEMORY, "no address range for a page of shared memory");
+    return HeaderPage(at);
+  }
+  HeaderPage(HeaderPage&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
+  ~HeaderPage() {
+    if (at_ != nullptr) system::unmap(at_, page);
+  }
+  Header* operator->() const noexcept { return reinterpret_cast<Header*>(at_); }
+
+ private:
+  explicit HeaderPage(std::byte* at) noexcept : at_(at) {}
+  std::byte* at_;
+};
+
+uint64_t deadline_of(const Ticket& ticket) noexcept {
+  const uint64_t now = driver::now_ns();
+  return ticket.timeout_ns > driver::never - now ? driver::never : now + ticket.timeout_ns;
+}
+
+bool cancelled(const Ticket& ticket) noexcept {
+  return ticket.cancelled != nullptr && ticket.cancelled->load();
+}
+
+Result<system::Fd> open_memory(const Id& id) {
+  if (id.magic != Id::mark)
+    return Status(TN_INVALID, "this is no id of the cpu plugin: carry what make_id wrote, byte for byte");
+  if (id.place != system::here()) {
+    return Status(TN_UNSUPPORTED,
+                  text("the id was made on another host, or in another space of process numbers (by process ",
+                       id.process, " there): a communicator of the cpu plugin spans one host"));
+  }
+  system::Fd memory = TN_TRY(system::open_in(id.process, id.descriptor));
+  if (system::inode_of(memory) != id.inode) {
+    return Status(TN_PEER_LOST,
+                  text("process ", id.process,
+                       " has given up the memory of this id: make a new id for each communicator"));
+  }
+  return memory;
+}
+
+// Whoever comes first gives the segment its size and its pages.
+Status build(const system::Fd& memory, const HeaderPage& header, uint32_t size) {
+  uint32_t state = Header::empty;
+  if (!header->state.compare_exchange_strong(state, Header::building)) return {};
+  Status reserved = system::reserve(memory, Layout(size).bytes);
+  header->size.store(size);
+  header->state.store(reserved.ok() ? Header::ready : Header::refused);
+  system::wake_all(header->state);
+  return reserved;
+}
+
+Status await_built(const HeaderPage& header, const Ticket& ticket, uint64_t deadline) {
+  uint32_t state = 0;
+  while ((state = header->state.load()) == Header::building) {
+    const uint64_t now = driver::now_ns();
+    if (now >= deadline)
+      return Status(TN_TIMEOUT, "the rank that came first did not finish the shared memory: has it ended?");
+    system::sleep_on(header->state, Header::building, std::min(deadline, now + look_ns));
+  }
+  if (state == Header::refused) {
+    return Status(TN_NO_MEMORY, text("the rank that came first got no room for ", Layout(ticket.size).bytes,
+                                     " bytes of shared memory: free some"));
+  }
+  if (const uint32_t size = header->size.load(); size != ticket.size) {
+    return Status(TN_MISMATCH, text("rank ", ticket.rank, " was told of ", ticket.size,
+                                    " ranks, the one that came first of ", size));
+  }
+  return {};
+}
+
+std::string absent(Segment& segment) {
+  std::string ranks;
+  for (uint32_t q = 0; q < segment.size(); ++q) {
+    if (segment.slot(q).process.load() == 0) ranks += text(ranks.empty() ? "" : ", ", q);
+  }
+  return ranks.empty() ? "none" : ranks;
+}
+
+// Waits until `count` is the number of ranks.
+Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& ticket, uint64_t deadline,
+                 bool met) {
+  for (;;) {
+    const uint32_t now_there = count.load();
+    if (member.failed()) return member.failure();
+    if (now_there == member.size()) return {};
+    if (cancelled(ticket)) return member.fail(TN_ABORTED, text("rank ", member.rank(), " gave up joining"));
+    for (uint32_t q = 0; met && q < member.size(); ++q) {
+      if (q != member.rank() && member.lost(q) && count.load() != member.size())
+        return member.fail(TN_PEER_LOST, text(member.in_words(q), " ended while the communicator was made"));
+    }
+    const uint64_t now = driver::now_ns();
+    if (now >= deadline) {
+      return member.fail(TN_TIMEOUT, text(now_there, " of ", member.size(), " ranks came within ",
+                                          ticket.timeout_ns / 1'000'000, " ms; missing: ",
+                                          absent(member.segment()), ": were they started?"));
+    }
+    system::sleep_on(count, now_there, std::min(deadline, now + look_ns));
+  }
+}
+
+// Tries whether this process can open what the others will want to lend.
+void try_doors(Member& member, uint64_t inode) {
+  for (uint32_t q = 0; q < member.size(); ++q) {
+    if (member.same_process(q)) continue;
+    const auto door = system::open_in(member.process_of(q), member.slot(q).descriptor);
+    if (!door.ok() || system::inode_of(*door) != inode) member.segment().header().closed.store(1);
+  }
+}
+
+}  // namespace
+
+Result<Id> Segments::make_id() {
+  Id id;
+  system::Fd memory = TN_TRY(system::make_memory("tenon communicator"));
+  TN_TRY(system::resize(memory, page));
+  const HeaderPage header = TN_TRY(HeaderPage::map(memory));
+  id.nonce = system::random();
+  header->nonce.store(id.nonce);
+  id.place = system::here();
+  id.inode = system::inode_of(memory);
+  id.process = system::process();
+  id.descriptor = memory.get();
+  const std::lock_guard lock(mutex_);
+  made_.insert_or_assign(id.inode, std::move(memory));
+  return id;
+}
+
+Result<std::shared_ptr<Segment>> Segments::segment_of(const system::Fd& memory, uint32_t size) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(segments_, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<Segment>& known = segments_[system::inode_of(memory)];
+  if (auto segment = known.lock()) return segment;
+  auto segment = TN_TRY(Segment::map(memory, size));
+  known = segment;
+  return segment;
+}
+
+Result<std::unique_ptr<Member>> Segments::join(const Ticket& ticket) {
+  if (ticket.size > Segment::most_ranks) {
+    return Status(TN_UNSUPPORTED, text(ticket.size, " ranks on one host; at most ", Segment::most_ranks));
+  }
+  const uint64_t deadline = deadline_of(ticket);
+  const system::Fd memory = TN_TRY(open_memory(ticket.id));
+  {
+    const HeaderPage header = TN_TRY(HeaderPage::map(memory));
+    if (header->nonce.load() != ticket.id.nonce)
+      return Status(TN_PEER_LOST, "the memory behind this id belongs to something else: make a new id");
+    TN_TRY(build(memory, header, ticket.size));
+    TN_TRY(await_built(header, ticket, deadline));
+  }
+  auto segment = TN_TRY(segment_of(memory, ticket.size));
+  auto member = std::make_unique<Member>(std::move(segment), ticket.rank, ticket.timeout_ns, ticket.name);
+  TN_TRY(member->arrive(memory));
+  Header& header = member->segment().header();
+  TN_TRY(await_all(*member, header.arrived, ticket, deadline, false));
+  TN_TRY(member->meet());
+  try_doors(*member, ticket.id.inode);
+  header.settled.fetch_add(1);
+  system::wake_all(header.settled);
+  TN_TRY(await_all(*member, header.settled, ticket, deadline, true));
+  member->look_at_processors();
+  const std::lock_guard lock(mutex_);
+  made_.erase(ticket.id.inode);
+  return member;
+}
+
+}  // namespace tenon::cpu::comm

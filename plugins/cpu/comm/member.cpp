@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// member.cpp: spinning, sleeping, and telling a slow rank from a lost one.
+//
+// Sleeping: a rank announces itself in `asleep`, reads its bell, then looks once more; whoever finishes a step stores it,
+// then looks at `asleep`. One of the two sees the other, because all four accesses are sequentially consistent.
+// Invariant: a rank is blamed only after it was seen to be missing *after* it was seen to be gone.
+#include "member.hpp"
+
+#include "../engine/idle.hpp"
+
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace tenon::cpu::comm {
+
+using author::text;
+
+namespace {
+
+// How often a sleeper looks whether the others live; a lost one is found within this time.
+constexpr uint64_t look_ns = 20'000'000;
+// How long a failed rank waits for others, of other processes, to take their hands off its memory.
+constexpr uint64_t hands_off_ns = 1'000'000'000;
+// Ranks that share processors give them to each other first: a barrier of 4 on 2 takes 1.2 µs so, and 7 with a futex.
+constexpr uint32_t yields = 20;
+
+uint64_t moment(uint64_t from_now) noexcept {
+  const uint64_t now = driver::now_ns();
+  return from_now > driver::never - now ? driver::never : now + from_now;
+}
+
+}  // namespace
+
+// All ranks have finished as many steps as this one.
+class Member::Everyone final : public Condition {
+ public:
+  explicit Everyone(Member& member) noexcept : member_(member) {}
+  bool met() override {
+    if (member_.meanwhile_ != nullptr) (void)member_.meanwhile_->advance();
+    for (; next_ < member_.size_; ++next_) {
+      if (behind(next_)) return false;
+    }
+    return true;
+  }
+  bool awaits(uint32_t rank) const override { return behind(rank); }
+
+ private:
+  bool behind(uint32_t rank) const noexcept {
+    const uint32_t theirs = member_.slot(rank).epoch.load(std::memory_order_seq_cst);
+    return static_cast<int32_t>(theirs - member_.epoch_) < 0;
+  }
+  Member& member_;
+  uint32_t next_ = 0;  // those below have been seen to be there
+};
+
+Member::Member(std::shared_ptr<Segment> segment, uint32_t rank, uint64_t timeout_ns, std::string name)
+    : segment_(std::move(segment)),
+      rank_(rank),
+      size_(segment_->size()),
+      timeout_(timeout_ns),
+      name_(std::move(name)),
+      process_(system::process()),
+      peers_(size_) {}
+
+Member::~Member() {
+  if (!arrived_) return;
+  slot(rank_).gone.store(1);
+  for (uint32_t q = 0; q < size_; ++q) ring(q);
+}
+
+Status Member::arrive(const system::Fd& memory) {
+  Slot& own = slot(rank_);
+  int32_t free = 0;
+  if (!own.process.compare_exchange_strong(free, process_)) {
+    return Status(TN_INVALID, text("rank ", rank_, " has joined already, as process ", free,
+                                   ": give each rank its own number, and each communicator its own id"));
+  }
+  arrived_ = true;
+  own.descriptor = memory.get();
+  const auto processors = system::processors();
+  std::copy(processors.begin(), processors.end(), own.processors);
+  Header& header = segment_->header();
+  header.arrived.fetch_add(1);
+  system::wake_all(header.arrived);
+  return {};
+}
+
+Status Member::meet() {
+  one_process_ = true;
+  for (uint32_t q = 0; q < size_; ++q) {
+    Peer& peer = peers_[q];
+    peer.process = slot(q).process.load();
+    if (peer.process == process_) continue;
+    one_process_ = false;
+    peer.watched = system::watch(peer.process);
+    if (system::has_ended(peer.watched, peer.process))
+      return fail(TN_PEER_LOST, text(in_words(q), " ended while the communicator was made"));
+  }
+  return {};
+}
+
+void Member::look_at_processors() noexcept {
+  std::array<uint64_t, system::processor_words> all{};
+  for (uint32_t q = 0; q < size_; ++q) {
+    for (size_t i = 0; i < all.size(); ++i) all[i] |= slot(q).processors[i];
+  }
+  int count = 0;
+  for (const uint64_t word : all) count += std::popcount(word);
+  crowded_ = count < 2 || static_cast<uint32_t>(count) < size_;
+  open_ = segment_->header().closed.load() == 0;
+}
+
+std::string Member::in_words(uint32_t rank) const {
+  return text("rank ", rank, " (process ", peers_[rank].process, ")");
+}
+
+void Member::ring(uint32_t rank) noexcept {
+  Slot& other = slot(rank);
+  if (other.asleep.load(std::memory_order_seq_cst) == 0) return;
+  other.bell.fetch_add(1, std::memory_order_seq_cst);
+  system::wake_all(other.bell);
+}
+
+void Member::post() noexcept {
+  slot(rank_).epoch.store(++epoch_, std::memory_order_seq_cst);
+  for (uint32_t q = 0; q < size_; ++q) {
+    if (q != rank_) ring(q);
+  }
+}
+
+Status Member::wait_all() {
+  Everyone everyone(*this);
+  return wait(everyone);
+}
+
+Status Member::wait(Condition& condition) {
+  const uint32_t turns = crowded_ ? 1 : spin_turns;
+  for (uint32_t turn = 1; turn <= turns; ++turn) {
+    if (condition.met()) return {};
+    if (turn % yield_turns != 0) {
+      driver::pause();
+      continue;
+    }
+    if (failed()) break;
+    driver::yield();
+  }
+  for (uint32_t turn = 0; turn < yields; ++turn) {
+    driver::yield();
+    if (condition.met()) return {};
+  }
+  return sleep(condition);
+}
+
+Status Member::sleep(Condition& condition) {
+  Slot& own = slot(rank_);
+  uint64_t seen = signs_of_life(), deadline = moment(timeout_);
+  Status outcome;
+  for (;;) {
+    own.asleep.store(1, std::memory_order_seq_cst);
+    const uint32_t bell = own.bell.load(std::memory_order_seq_cst);
+    if (condition.met()) break;
+    if (failed()) {
+      outcome = failure();
+      break;
+    }
+    if (const uint64_t signs = signs_of_life(); signs != seen) {
+      seen = signs;
+      deadline = moment(timeout_);
+    }
+    const uint64_t now = driver::now_ns();
+    outcome = now >= deadline ? too_late(condition) : look_for_lost(condition);
+    if (!outcome.ok()) break;
+    system::sleep_on(own.bell, bell, std::min(deadline, now + look_ns));
+  }
+  own.asleep.store(0, std::memory_order_seq_cst);
+  return outcome;
+}
+
+uint64_t Member::signs_of_life() noexcept {
+  uint64_t sum = 0;
+  for (uint32_t q = 0; q < size_; ++q) {
+    if (q == rank_) continue;
+    sum += slot(q).epoch.load(std::memory_order_relaxed);
+    sum += slot(q).beat.load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+bool Member::lost(uint32_t rank) noexcept {
+  if (slot(rank).gone.load() != 0) return true;
+  return !same_process(rank) && system::has_ended(peers_[rank].watched, peers_[rank].process);
+}
+
+Status Member::look_for_lost(Condition& condition) {
+  for (uint32_t q = 0; q < size_; ++q) {
+    if (q == rank_ || !condition.awaits(q) || !lost(q)) continue;
+    if (condition.met() || !condition.awaits(q)) continue;  // it was there before it went
+    const bool left = slot(q).gone.load() != 0;
+    return fail(TN_PEER_LOST, text(in_words(q), left ? " destroyed its communicator" : " has ended",
+                                   " while rank ", rank_, " waited for it in group ", sequence_, " (", what_,
+                                   "): make a communicator of those who are left"));
+  }
+  return {};
+}
+
+Status Member::too_late(const Condition& condition) {
+  for (uint32_t q = 0; q < size_; ++q) {
+    if (q == rank_ || !condition.awaits(q)) continue;
+    const char* where = slot(q).inside.load() != 0 ? " is in a group and does not go on" : " did not come";
+    return fail(TN_TIMEOUT, text(in_words(q), where, "; rank ", rank_, " waited ", timeout_ / 1'000'000,
+                                 " ms for it in group ", sequence_, " (", what_,
+                                 "): look what holds it up, or give more time"));
+  }
+  return fail(TN_TIMEOUT,
+              text("rank ", rank_, " itself did not go on in group ", sequence_, " (", what_, ")"));
+}
+
+Status Member::enter() {
+  slot(rank_).inside.store(1, std::memory_order_seq_cst);
+  return failed() ? failure() : Status();
+}
+
+void Member::leave() noexcept {
+  slot(rank_).inside.store(0, std::memory_order_seq_cst);
+  if (!failed()) [[likely]]
+    return;
+  system::wake_all(slot(rank_).inside);
+  const uint64_t patience = moment(hands_off_ns);
+  for (uint32_t q = 0; q < size_; ++q) {
+    Slot& other = slot(q);
+    while (other.inside.load(std::memory_order_seq_cst) != 0) {
+      if (!same_process(q) && (lost(q) || driver::now_ns() >= patience)) break;
+      system::sleep_on(other.inside, 1, moment(look_ns / 4));
+    }
+  }
+}
+
+Status Member::failure() {
+  const Failure& failed = segment_->header().failure;
+  const auto code = static_cast<int32_t>(failed.code.load());
+  return Status(code, text("communicator '", name_, "', rank ", rank_, ": ", failed.words));
+}
+
+Status Member::fail(int32_t code, const std::string& words) {
+  Failure& failed = segment_->header().failure;
+  uint32_t free = 0;
+  if (failed.claimed.compare_exchange_strong(free, 1)) {
+    const size_t n = std::min(words.size(), sizeof failed.words - 1);
+    std::memcpy(failed.words, words.data(), n);
+    failed.code.store(static_cast<uint32_t>(code), std::memory_order_seq_cst);
+    for (uint32_t q = 0; q < size_; ++q) ring(q);
+  }
+  // Whoever came first needs a moment to write; should it end in that moment, these words serve.
+  for (uint32_t turn = 0; turn < 1000 && !this->failed(); ++turn) driver::yield();
+  if (this->failed()) return failure();
+  return Status(code, text("communicator '", name_, "', rank ", rank_, ": ", words));
+}
+
+}  // namespace tenon::cpu::comm

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// member.hpp: one rank's part in a segment: its steps, waiting for those of others, and failing together.
+//
+// A rank counts its steps in its slot; whoever needs a step of another spins on that count, then sleeps on its own bell,
+// which whoever finishes a step rings if its owner sleeps.
+// Invariant: a wait ends when it is met, when any rank has failed, when an awaited rank is gone, or `timeout` after the
+// last sign of life of the others; the first failure is the failure of all ranks.
+#pragma once
+
+#include "segment.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tenon::cpu::comm {
+
+class Member;
+
+// What a rank waits for.
+class Condition {
+ public:
+  virtual ~Condition() = default;
+  // Asked again and again by the waiting thread; may do a piece of work.
+  virtual bool met() = 0;
+  // Whether it cannot be met without `rank`.
+  virtual bool awaits(uint32_t rank) const = 0;
+  // Work that goes on while this thread waits for something else.
+  virtual bool advance() { return met(); }
+};
+
+class Member {
+ public:
+  Member(std::shared_ptr<Segment> segment, uint32_t rank, uint64_t timeout_ns, std::string name);
+  Member(const Member&) = delete;
+  Member& operator=(const Member&) = delete;
+  // Others that wait for this rank are told that it is gone.
+  ~Member();
+
+  uint32_t rank() const noexcept { return rank_; }
+  uint32_t size() const noexcept { return size_; }
+  const std::string& name() const noexcept { return name_; }
+  Segment& segment() noexcept { return *segment_; }
+  Slot& slot(uint32_t rank) noexcept { return segment_->slot(rank); }
+  bool same_process(uint32_t rank) noexcept { return peers_[rank].process == process_; }
+  int32_t process_of(uint32_t rank) const noexcept { return peers_[rank].process; }
+  // All ranks are threads of this process.
+  bool one_process() const noexcept { return one_process_; }
+  // Each rank can open shared memory of each other.
+  bool open() const noexcept { return open_; }
+
+  // Takes the rank's slot; `memory` is the segment's own, for others to try. TN_INVALID when it is taken.
+  // [one thread, once; does not block; may fail]
+  Status arrive(const system::Fd& memory);
+  // Knows who the others are, and how to tell that they ended. Once, when all have arrived. TN_PEER_LOST.
+  // [one thread; does not block; may fail]
+  Status meet();
+  // The same for what only shows when all have met. [one thread, once; does not block; cannot fail]
+  void look_at_processors() noexcept;
+
+  // --- the thread that runs groups ---
+  // From here to `leave` this rank may touch memory of others. The failure, when there is one.
+  Status enter();
+  // After a failure it also waits until nobody touches this rank's memory any more. [blocks; cannot fail]
+  void leave() noexcept;
+  // What is being done, for messages.
+  void doing(uint64_t sequence, const char* what) noexcept {
+    sequence_ = sequence;
+    what_ = what;
+  }
+  // Finishes a step: what was written before is visible to whoever sees it.
+  void post() noexcept;
+  // Waits until all others have finished as many steps. [blocks; may fail]
+  Status wait_all();
+  Status step() {
+    post();
+    return wait_all();
+  }
+  // [blocks; may fail]
+  Status wait(Condition& condition);
+  // What goes on during waits for steps; nullptr: nothing.
+  void meanwhile(Condition* work) noexcept { meanwhile_ = work; }
+  // After each piece of long work: tells the others so. False when it is to be given up.
+  bool goes_on() noexcept {
+    slot(rank_).beat.fetch_add(1, std::memory_order_relaxed);
+    return !failed();
+  }
+  // Wakes `rank` if it sleeps; after a sequentially consistent store that it may be waiting for.
+  void ring(uint32_t rank) noexcept;
+
+  // --- any thread ---
+  bool failed() noexcept { return segment_->header().failure.code.load(std::memory_order_seq_cst) != 0; }
+  // Why, in this rank's words. Only after failed().
+  Status failure();
+  // Makes this the failure of all ranks, unless there is one already; returns the one there is.
+  // [any-thread; does not block; fails]
+  Status fail(int32_t code, const std::string& words);
+  // Whether `rank` has ended or destroyed its communicator. [any-thread; does not block; cannot fail]
+  bool lost(uint32_t rank) noexcept;
+  std::string in_words(uint32_t rank) const;
+
+ private:
+  class Everyone;
+  struct Peer {
+    int32_t process = 0;
+    system::Fd watched;
+  };
+
+  Status sleep(Condition& condition);
+  Status look_for_lost(Condition& condition);
+  Status too_late(const Condition& condition);
+  uint64_t signs_of_life() noexcept;
+
+  const std::shared_ptr<Segment> segment_;
+  const uint32_t rank_, size_;
+  const uint64_t timeout_;
+  const std::string name_;
+  const int32_t process_;
+  std::vector<Peer> peers_;
+  bool arrived_ = false, one_process_ = false, open_ = false, crowded_ = true;
+  uint32_t epoch_ = 0;
+  Condition* meanwhile_ = nullptr;
+  uint64_t sequence_ = 0;
+  const char* what_ = "";
+};
+
+}  // namespace tenon::cpu::comm

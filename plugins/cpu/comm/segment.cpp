@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// segment.cpp: sizes, and mapping.
+//
+// What grows with the square of the ranks is cut down with their number: 4 MiB for 2 ranks, 20 for 8, 67 for 256.
+// Invariant: two processes that know the number of ranks agree on every offset.
+#include "segment.hpp"
+
+#include <tenon/author/text.hpp>
+
+#include <algorithm>
+#include <bit>
+
+namespace tenon::cpu::comm {
+namespace {
+
+constexpr uint64_t page = 4096;
+constexpr uint64_t all_stages = 16 << 20, all_rings = 8 << 20;
+
+constexpr uint64_t rounded(uint64_t bytes) { return (bytes + page - 1) / page * page; }
+
+}  // namespace
+
+Layout::Layout(uint32_t size) noexcept {
+  const uint64_t ranks = size, pairs = ranks * ranks;
+  ring_bytes = std::clamp<uint64_t>(std::bit_floor(all_rings / pairs), 128, 64 << 10);
+  stage_bytes = std::clamp<uint64_t>(std::bit_floor(all_stages / (2 * ranks)), 64 << 10, 1 << 20);
+  slots = rounded(sizeof(Header));
+  boards = slots + rounded(ranks * sizeof(Slot));
+  channels = boards + rounded(ranks * 2 * sizeof(Board));
+  rings = channels + rounded(pairs * sizeof(Channel));
+  stages = rings + rounded(pairs * ring_bytes);
+  bytes = stages + rounded(ranks * 2 * stage_bytes);
+}
+
+Result<std::shared_ptr<Segment>> Segment::map(const system::Fd& memory, uint32_t size) {
+  const Layout layout(size);
+  std::byte* base = system::map(memory, layout.bytes);
+  if (base == nullptr) {
+    return Status(TN_NO_MEMORY, author::text("no address range for the ", layout.bytes, " bytes that ", size,
+                                             " ranks share"));
+  }
+  return std::shared_ptr<Segment>(new Segment(base, size));
+}
+
+Segment::~Segment() { system::unmap(base_, layout_.bytes); }
+
+}  // namespace tenon::cpu::comm

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// segment.hpp: the memory that the ranks of one communicator share, and what lies where in it.
+//
+//   Header | a Slot for each rank | two Boards for each rank | a Channel for each pair | rings of the pairs | stages
+//
+// All of it starts as zeros, which is a valid beginning of every part.
+// Invariant: a part has one writer, or is atomic; nothing here is a pointer, because every process maps it elsewhere.
+#pragma once
+
+#include "system.hpp"
+
+#include <memory>
+
+namespace tenon::cpu::comm {
+
+// Where bytes lie that another rank may want to reach.
+struct Window {
+  static constexpr uint32_t none = 0;      // no bytes
+  static constexpr uint32_t personal = 1;  // for threads of that process only
+  static constexpr uint32_t shared = 2;    // inside a memory that others can open
+  uint32_t kind = none;
+  int32_t number = -1;   // shared: the descriptor in the owner's process …
+  uint64_t inode = 0;    // … and what must be found behind it
+  uint64_t offset = 0;   // shared: in that memory
+  uint64_t address = 0;  // in the owner's process
+};
+
+// One collective as the other ranks must know it.
+struct Card {
+  uint32_t kind = 0, dtype = 0, reduce = 0;
+  int32_t root = -1;
+  uint64_t count = 0;
+  uint64_t factor = 0;  // bits of an int64_t or a double, as the dtype has it
+  Window send{}, recv{};
+};
+
+// What one rank brings to one group: the collectives, and their data when there is little of it.
+struct Board {
+  static constexpr uint32_t most_cards = 128;
+  static constexpr uint64_t eager_bytes = 8 << 10;
+  uint64_t sequence;
+  uint32_t count;
+  uint32_t freed;  // how often this process gave shared memory back: what others mapped of it may be stale
+  Card cards[most_cards];
+  alignas(64) std::byte data[eager_bytes];
+};
+
+struct Slot {
+  // Written by the rank at each step.
+  alignas(128) std::atomic<uint32_t> epoch;  // steps it has finished
+  std::atomic<uint32_t> beat;                // changes as it works on a long step
+  // Read by whoever finishes a step, written around sleep only.
+  alignas(128) std::atomic<uint32_t> asleep;
+  std::atomic<uint32_t> bell;  // what it sleeps on
+  // Rarely written.
+  alignas(128) std::atomic<int32_t> process;  // 0: has not come
+  std::atomic<uint32_t> inside;               // 1: in a group, and may touch memory of others
+  std::atomic<uint32_t> gone;                 // 1: destroyed its communicator
+  int32_t descriptor;                         // of the segment in its process, for others to try
+  uint64_t processors[system::processor_words];
+};
+
+// Messages from one rank to another, one after the other; bytes flow through a ring where the receiver cannot reach them.
+struct Channel {
+  alignas(128) std::atomic<uint64_t> offered;  // messages
+  std::atomic<uint64_t> filled;                // bytes put into the ring
+  uint64_t count;                              // of the newest message
+  uint32_t dtype;
+  uint32_t streams;  // 1: through the ring
+  Window window;
+  alignas(128) std::atomic<uint64_t> taken;  // messages
+  std::atomic<uint64_t> drained;             // bytes taken out of the ring
+};
+
+// The first failure of the communicator, for all ranks.
+struct Failure {
+  static constexpr size_t most_words = 400;
+  std::atomic<uint32_t> claimed;
+  std::atomic<uint32_t> code;  // set last; 0: none
+  char words[most_words];
+};
+
+struct Header {
+  static constexpr uint32_t empty = 0, building = 1, ready = 2, refused = 3;
+  std::atomic<uint32_t> state;
+  std::atomic<uint32_t> size;     // ranks
+  std::atomic<uint32_t> arrived;  // ranks that have a slot
+  std::atomic<uint32_t> settled;  // ranks that have looked at all others
+  std::atomic<uint32_t> closed;   // 1: some rank cannot open another's memory
+  std::atomic<uint64_t> nonce;    // the id's
+  Failure failure;
+};
+
+// What lies where, for `size` ranks.
+struct Layout {
+  explicit Layout(uint32_t size) noexcept;
+  uint64_t slots, boards, channels, rings, stages, bytes;  // offsets, and the whole
+  uint64_t ring_bytes;                                     // of one pair
+  uint64_t stage_bytes;                                    // of one of a rank's two stages
+};
+
+// A segment as this process maps it: once, however many ranks it has here.
+class Segment {
+ public:
+  static constexpr uint32_t most_ranks = 256;
+
+  // TN_NO_MEMORY. [any-thread; may block; may fail]
+  static Result<std::shared_ptr<Segment>> map(const system::Fd& memory, uint32_t size);
+  Segment(const Segment&) = delete;
+  Segment& operator=(const Segment&) = delete;
+  ~Segment();
+
+  uint32_t size() const noexcept { return size_; }
+  const Layout& layout() const noexcept { return layout_; }
+  Header& header() noexcept { return *at<Header>(0); }
+  Slot& slot(uint32_t rank) noexcept { return at<Slot>(layout_.slots)[rank]; }
+  Board& board(uint32_t rank, uint32_t turn) noexcept {
+    return at<Board>(layout_.boards)[rank * 2 + turn % 2];
+  }
+  Channel& channel(uint32_t from, uint32_t to) noexcept {
+    return at<Channel>(layout_.channels)[from * size_ + to];
+  }
+  std::byte* ring(uint32_t from, uint32_t to) noexcept {
+    return base_ + layout_.rings + (uint64_t{from} * size_ + to) * layout_.ring_bytes;
+  }
+  std::byte* stage(uint32_t rank, uint32_t turn) noexcept {
+    return base_ + layout_.stages + (uint64_t{rank} * 2 + turn % 2) * layout_.stage_bytes;
+  }
+
+ private:
+  Segment(std::byte* base, uint32_t size) noexcept : base_(base), size_(size), layout_(size) {}
+  template <class T>
+  T* at(uint64_t offset) noexcept {
+    return reinterpret_cast<T*>(base_ + offset);
+  }
+
+  std::byte* base_;
+  uint32_t size_;
+  Layout layout_;
+};
+
+}  // namespace tenon::cpu::comm

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// system.cpp: Linux's answers to system.hpp's questions.
+//
+// Invariant: every failure names what was asked for, the system's own words, and what to do about it.
+#include "system.hpp"
+
+#include <tenon/author/text.hpp>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace tenon::cpu::comm::system {
+
+using author::text;
+
+namespace {
+
+Status failure(int32_t code, const std::string& words, int number) {
+  return Status(Error{.code = code,
+                      .message = text(words, ": ", std::strerror(number)),
+                      .domain = "errno",
+                      .native_code = number});
+}
+
+}  // namespace
+
+Fd::~Fd() {
+  if (number_ >= 0) close(number_);
+}
+
+Place here() noexcept {
+  Place place;
+  char text[40] = {};
+  std::ifstream("/proc/sys/kernel/random/boot_id").read(text, 36);
+  size_t digits = 0;
+  for (const char letter : text) {
+    const int value = letter >= '0' && letter <= '9'   ? letter - '0'
+                      : letter >= 'a' && letter <= 'f' ? letter - 'a' + 10
+                                                       : -1;
+    if (value >= 0 && digits < 32) {
+      uint64_t& word = place.boot[digits++ / 16];
+      word = word << 4 | static_cast<uint64_t>(value);
+    }
+  }
+  struct stat space;
+  if (stat("/proc/self/ns/pid", &space) == 0) place.process_space = space.st_ino;
+  return place;
+}
+
+int32_t process() noexcept { return static_cast<int32_t>(getpid()); }
+
+uint64_t random() noexcept {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) number = driver::now_ns();
+  return number;
+}
+
+Result<Fd> make_memory(const char* what) {
+  Fd memory(memfd_create(what, MFD_CLOEXEC));
+  if (!memory) return failure(TN_NO_MEMORY, text("no shared memory for ", what), errno);
+  return memory;
+}
+
+Status reserve(const Fd& memory, uint64_t bytes) {
+  const int refused = posix_fallocate(memory.get(), 0, static_cast<off_t>(bytes));
+  if (refused == 0) return {};
+  return failure(TN_NO_MEMORY,
+                 text("no room for ", bytes,
+                      " bytes of shared memory: free some, or raise the limit of the control group"),
+                 refused);
+}
+
+Status resize(const Fd& memory, uint64_t bytes) {
+  if (ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0) return {};
+  return failure(TN_NO_MEMORY, text("shared memory cannot grow to ", bytes, " bytes"), errno);
+}
+
+Result<Fd> open_in(int32_t pid, int number) {
+  const std::string path = text("/proc/", pid, "/fd/", number);
+  Fd memory(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (memory) return memory;
+  const int why = errno;
+  if (kill(pid, 0) != 0 && errno == ESRCH)
+    return failure(TN_PEER_LOST, text("process ", pid, " has ended, and its memory with it"), why);
+  if (why == ENOENT)
+    return failure(TN_PEER_LOST, text("process ", pid, " has closed its memory ", path), why);
+  return failure(TN_UNSUPPORTED,
+                 text("cannot open ", path,
+                      ", the memory of another rank: run all ranks as one user, and "
+                      "let them look at each other (no hidepid, PR_SET_DUMPABLE left at 1)"),
+                 why);
+}
+
+uint64_t inode_of(const Fd& memory) noexcept {
+  struct stat info;
+  return fstat(memory.get(), &info) == 0 ? info.st_ino : 0;
+}
+
+uint64_t bytes_of(const Fd& memory) noexcept {
+  struct stat info;
+  return fstat(memory.get(), &info) == 0 ? static_cast<uint64_t>(info.st_size) : 0;
+}
+
+std::byte* map(const Fd& memory, uint64_t bytes) noexcept {
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0);
+  return at == MAP_FAILED ? nullptr : static_cast<std::byte*>(at);
+}
+
+void unmap(std::byte* at, uint64_t bytes) noexcept { (void)munmap(at, bytes); }
+
+Fd watch(int32_t pid) noexcept {
+#if defined(SYS_pidfd_open)
+  return Fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0u)));
+#else
+  return Fd();
+#endif
+}
+
+bool has_ended(const Fd& watched, int32_t pid) noexcept {
+  if (!watched) return kill(pid, 0) != 0 && errno == ESRCH;
+  pollfd entry{.fd = watched.get(), .events = POLLIN, .revents = 0};
+  return poll(&entry, 1, 0) == 1;
+}
+
+void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, uint64_t deadline) noexcept {
+  timespec until{.tv_sec = static_cast<time_t>(deadline / 1'000'000'000u),
+                 .tv_nsec = static_cast<long>(deadline % 1'000'000'000u)};
+  (void)syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAIT_BITSET, expected,
+                deadline == driver::never ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
+}
+
+void wake_all(std::atomic<uint32_t>& word) noexcept {
+  (void)syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+std::array<uint64_t, processor_words> processors() noexcept {
+  std::array<uint64_t, processor_words> words{};
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return words;
+  for (size_t i = 0; i < CPU_SETSIZE && i < words.size() * 64; ++i) {
+    if (CPU_ISSET(i, &set)) words[i / 64] |= uint64_t{1} << i % 64;
+  }
+  return words;
+}
+
+}  // namespace tenon::cpu::comm::system

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// system.hpp: what communicators ask of the operating system: memory that processes share, who is alive, and sleeping
+// where another process can wake.
+//
+// Shared memory is a memfd: it has no name, so nothing is left of it when the last process that holds it ends.
+// Invariant: nothing else in comm/ makes a system call, and nothing here keeps state.
+#pragma once
+
+#include "../driver.hpp"
+
+#include <array>
+#include <span>
+#include <utility>
+
+namespace tenon::cpu::comm::system {
+
+// Owns a file descriptor.
+class Fd {
+ public:
+  Fd() noexcept = default;
+  explicit Fd(int number) noexcept : number_(number) {}
+  Fd(Fd&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  ~Fd();
+
+  int get() const noexcept { return number_; }
+  explicit operator bool() const noexcept { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+// What two processes must have in common to open each other's memory: one boot of one kernel, one space of process
+// numbers.
+struct Place {
+  std::array<uint64_t, 2> boot{};
+  uint64_t process_space = 0;
+  bool operator==(const Place&) const = default;
+};
+// [any-thread; may block; cannot fail]
+Place here() noexcept;
+int32_t process() noexcept;
+uint64_t random() noexcept;
+
+// Memory without a name, of no bytes yet. TN_NO_MEMORY. [any-thread; may block; may fail]
+Result<Fd> make_memory(const char* what);
+// Gives it `bytes` and asks the kernel for every page now: one that is missing is an error here and no signal later.
+// TN_NO_MEMORY. [any-thread; may block; may fail]
+Status reserve(const Fd& memory, uint64_t bytes);
+// The same without asking for the pages. TN_NO_MEMORY. [any-thread; may block; may fail]
+Status resize(const Fd& memory, uint64_t bytes);
+// Descriptor `number` of process `pid`, opened here. TN_PEER_LOST when the process has ended, TN_UNSUPPORTED when this one
+// may not. [any-thread; may block; may fail]
+Result<Fd> open_in(int32_t pid, int number);
+// What identifies a memory among all of this boot; 0 when it is none. [any-thread; does not block; cannot fail]
+uint64_t inode_of(const Fd& memory) noexcept;
+uint64_t bytes_of(const Fd& memory) noexcept;
+
+// nullptr when there is no room for it. [any-thread; may block; may fail]
+std::byte* map(const Fd& memory, uint64_t bytes) noexcept;
+void unmap(std::byte* at, uint64_t bytes) noexcept;
+
+// Something that tells when process `pid` has ended; empty when the kernel has no such thing, or the process ended.
+// [any-thread; does not block; may fail]
+Fd watch(int32_t pid) noexcept;
+// Whether it has; a process that nobody reaped has ended too. [any-thread; does not block; cannot fail]
+bool has_ended(const Fd& watched, int32_t pid) noexcept;
+
+// As driver::sleep_on and wake_all, for words that several processes map. [any-thread; blocks; cannot fail]
+void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, uint64_t deadline) noexcept;
+void wake_all(std::atomic<uint32_t>& word) noexcept;
+
+// The processors this thread may use, one bit each. [any-thread; does not block; cannot fail]
+inline constexpr size_t processor_words = 16;
+std::array<uint64_t, processor_words> processors() noexcept;
+
+}  // namespace tenon::cpu::comm::system

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// amx_test.cpp: products of bf16 on tile registers: every size around a tile and a block, what comes after the product, and
+// numbers that are none.
+//
+// Invariant: the reference sums in double; a result may be off by its own rounding and by depth units of Σ|a·b| in f32.
+#include "tensors.hpp"
+#include "tiles.hpp"
+
+using namespace cpu_test;
+
+namespace {
+
+constexpr uint32_t bf16 = TN_DTYPE_bf16;
+
+// Products that go to the tiles, whatever their size.
+struct Tiles : Bench {
+  explicit Tiles(const char* threads = nullptr) : Bench((prepare(threads), Bench())) {}
+  ~Tiles() { options().clear(); }
+  static void prepare(const char* threads) {
+    options()["prefer"] = "amx";
+    if (threads != nullptr) options()["threads"] = threads;
+  }
+};
+
+struct Product {
+  int64_t m, k, n;
+  bool turn_a = false, turn_b = false;
+};
+
+std::vector<double> doubles(const Tensor& tensor) {
+  std::vector<double> out;
+  for_each(tensor.dims, [&](const Dims& at) { out.push_back(static_cast<double>(tensor.at(at))); });
+  return out;
+}
+
+// Sums of an output's element, and of its terms' sizes.
+struct Sums {
+  std::vector<double> value, size;
+};
+
+Sums sums_of(const Product& p, const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = doubles(a), y = doubles(b);
+  Sums out{std::vector<double>(static_cast<size_t>(p.m * p.n)), {}};
+  out.size = out.value;
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t k = 0; k < p.k; ++k) {
+      const double left = x[static_cast<size_t>(p.turn_a ? k * p.m + i : i * p.k + k)];
+      for (int64_t j = 0; j < p.n; ++j) {
+        const double term = left * y[static_cast<size_t>(p.turn_b ? j * p.k + k : k * p.n + j)];
+        const auto at = static_cast<size_t>(i * p.n + j);
+        out.value[at] += term;
+        out.size[at] += std::fabs(term);
+      }
+    }
+  }
+  return out;
+}
+
+Dims dims_a(const Product& p) { return p.turn_a ? Dims{p.k, p.m} : Dims{p.m, p.k}; }
+Dims dims_b(const Product& p) { return p.turn_b ? Dims{p.n, p.k} : Dims{p.k, p.n}; }
+
+void add_product(FragmentBuilder& f, const Product& p, uint32_t a, uint32_t b, uint32_t c) {
+  f.node(TN_OP_matmul, {a, b}, {c}).integer("transpose_a", p.turn_a).integer("transpose_b", p.turn_b);
+}
+
+Kernel compile_product(Bench& bench, const Product& p) {
+  FragmentBuilder f;
+  const uint32_t a = f.input(bf16, dims_a(p)), b = f.input(bf16, dims_b(p));
+  add_product(f, p, a, b, f.output(bf16, {p.m, p.n}));
+  return compile(bench.device, f.fragment());
+}
+
+std::string words(const Product& p) {
+  return std::to_string(p.m) + " x " + std::to_string(p.k) + " x " + std::to_string(p.n) +
+         (p.turn_a ? " a turned" : "") + (p.turn_b ? " b turned" : "");
+}
+
+// How many elements are further off than they may be.
+int64_t wrong(const Product& p, const Sums& sums, const Tensor& c) {
+  int64_t out = 0;
+  for (int64_t i = 0; i < p.m * p.n; ++i) {
+    const auto at = static_cast<size_t>(i);
+    const Number slack = sums.size[at] * static_cast<double>(p.k) * 0x1p-24;
+    if (!close(c.at({i / p.n, i % p.n}), sums.value[at], bf16, 0.5001L, slack)) ++out;
+  }
+  return out;
+}
+
+void check(Bench& bench, const Product& p, Random& random) {
+  Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p)), c(bf16, {p.m, p.n});
+  randomize(a, random, false);
+  randomize(b, random, false);
+  const Kernel kernel = compile_product(bench, p);
+  REQUIRE(std::string(info(kernel).engine) == "matmul:amx");
+  bench.run(kernel, {&a, &b}, {&c});
+  const int64_t off = wrong(p, sums_of(p, a, b), c);
+  if (off != 0) FAIL_CHECK(words(p) << ": " << off << " elements are off");
+}
+
+}  // namespace
+
+TEST_CASE("amx: every size around a tile, turned or not") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench;
+  Random random(tenon::test::seed());
+  const std::vector<int64_t> sizes = {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65},
+                             depths = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 65, 97, 128};
+  const auto each = tenon::test::full_or<size_t>("depths for each pair of sizes", 2, depths.size());
+  size_t depth = 0;
+  for (const int64_t m : sizes) {
+    for (const int64_t n : sizes) {
+      for (size_t i = 0; i < each; ++i, ++depth)
+        check(bench, {m, depths[depth % depths.size()], n, depth % 4 > 1, depth % 2 > 0}, random);
+    }
+  }
+}
+
+TEST_CASE("amx: more rows, columns and depth than a block, none of them whole") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench;
+  Random random(tenon::test::seed());
+  check(bench, {301, 1'109, 571}, random);
+  check(bench, {523, 544, 97, true, true}, random);
+}
+
+TEST_CASE("amx: a deep product of few elements is summed in parts, and gives the same bits every time") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench("4");
+  Random random(tenon::test::seed());
+  const Product p{37, 5'003, 45};
+  Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p));
+  randomize(a, random, false);
+  randomize(b, random, false);
+  const Kernel kernel = compile_product(bench, p);
+  Tensor first(bf16, {p.m, p.n});
+  bench.run(kernel, {&a, &b}, {&first});
+  CHECK(wrong(p, sums_of(p, a, b), first) == 0);
+  for (int i = 0; i < 10; ++i) {
+    Tensor again(bf16, {p.m, p.n});
+    bench.run(kernel, {&a, &b}, {&again});
+    CHECK(again.bytes == first.bytes);
+  }
+}
+
+TEST_CASE("amx: infinities and NaN reach their row and column, and nothing beyond") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench;
+  Random random(tenon::test::seed());
+  const Number inf = std::numeric_limits<Number>::infinity(), nan = std::numeric_limits<Number>::quiet_NaN();
+  for (const Product& p : {Product{19, 33, 21}, Product{40, 1, 33}, Product{33, 47, 18, true, true}}) {
+    Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p)), c(bf16, {p.m, p.n});
+    randomize(a, random, false);
+    randomize(b, random, false);
+    const auto put = [&](Tensor& tensor, bool turned, int64_t row, int64_t column, Number x) {
+      tensor.set(turned ? Dims{column, row} : Dims{row, column}, x);
+    };
+    put(a, p.turn_a, 3, p.k - 1, inf);  // the last of an odd depth, beside what fills the tile
+    put(a, p.turn_a, 5, 0, nan);
+    put(b, p.turn_b, p.k - 1, 7, -inf);
+    put(b, p.turn_b, 0, 9, 0);
+    put(a, p.turn_a, 11, 0, inf);
+    bench.run(compile_product(bench, p), {&a, &b}, {&c});
+    CHECK(wrong(p, sums_of(p, a, b), c) == 0);
+    CHECK(std::isnan(c.at({5, 2})));
+    CHECK(std::isnan(c.at({11, 9})));
+    CHECK(std::isfinite(c.at({4, 2})));
+    CHECK(std::isinf(c.at({p.m - 1, 7})));
+  }
+}
+
+namespace {
+
+double activated(uint32_t op, bool tanh_form, double x) {
+  switch (op) {
+    case TN_OP_relu:
+      return x < 0 ? 0 : x;
+    case TN_OP_gelu:
+      return tanh_form ? 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
+                       : 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case TN_OP_sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case TN_OP_tanh:
+      return std::tanh(x);
+    case TN_OP_silu:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+
+struct After {
+  bool bias, residual;
+  uint32_t op;
+  bool tanh_form;
+};
+
+void check_after(Bench& bench, const Product& p, const After& after, Random& random) {
+  Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p)), bias(bf16, {p.n}), residual(bf16, {p.m, p.n}),
+      c(bf16, {p.m, p.n});
+  std::vector<const Tensor*> inputs{&a, &b};
+  FragmentBuilder f;
+  const uint32_t ia = f.input(bf16, a.dims), ib = f.input(bf16, b.dims);
+  std::vector<std::function<uint32_t(uint32_t, uint32_t)>> nodes;
+  const auto plus = [&](const Tensor& other) {
+    inputs.push_back(&other);
+    nodes.push_back([&f, in = f.input(bf16, other.dims)](uint32_t x, uint32_t y) {
+      f.node(TN_OP_add, {x, in}, {y});
+      return y;
+    });
+  };
+  if (after.bias) plus(bias);
+  if (after.residual) plus(residual);
+  if (after.op != TN_OP_identity) {
+    nodes.push_back([&](uint32_t x, uint32_t y) {
+      auto& node = f.node(after.op, {x}, {y});
+      if (after.op == TN_OP_gelu) node.integer("tanh", after.tanh_form);
+      return y;
+    });
+  }
+  const auto next = [&](bool last) { return last ? f.output(bf16, c.dims) : f.tensor(bf16, c.dims); };
+  uint32_t value = next(nodes.empty());
+  add_product(f, p, ia, ib, value);
+  for (size_t i = 0; i < nodes.size(); ++i) value = nodes[i](value, next(i + 1 == nodes.size()));
+  for (Tensor* tensor : {&a, &b, &bias, &residual}) randomize(*tensor, random, false);
+  const Kernel kernel = compile(bench.device, f.fragment());
+  REQUIRE(std::string(info(kernel).engine) == "matmul:amx");
+  bench.run(kernel, inputs, {&c});
+  const Sums sums = sums_of(p, a, b);
+  int64_t off = 0;
+  for_each(c.dims, [&](const Dims& at) {
+    const auto i = static_cast<size_t>(at[0] * p.n + at[1]);
+    double x = sums.value[i], size = sums.size[i];
+    if (after.bias) x += static_cast<double>(bias.at({at[1]}));
+    if (after.residual) x += static_cast<double>(residual.at(at));
+    const double expected = activated(after.op, after.tanh_form, x);
+    // No activation is steeper than 1.13; their own error is 2⁻¹⁶ of the value.
+    const Number slack =
+        1.13 * (size + std::fabs(x)) * static_cast<double>(p.k + 2) * 0x1p-24 + 0x1p-16 * std::fabs(expected);
+    if (!close(c.at(at), expected, bf16, 0.51L, slack)) ++off;
+  });
+  CAPTURE(after.op);
+  CAPTURE(after.tanh_form);
+  if (off != 0) FAIL_CHECK(words(p) << ": " << off << " elements are off");
+}
+
+}  // namespace
+
+TEST_CASE("amx: bias, residual and activation come with the product, rounded once") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench;
+  Random random(tenon::test::seed());
+  const std::vector<std::pair<uint32_t, bool>> acts = {
+      {TN_OP_identity, false}, {TN_OP_relu, false}, {TN_OP_gelu, false}, {TN_OP_gelu, true},
+      {TN_OP_sigmoid, false},  {TN_OP_tanh, false}, {TN_OP_silu, false}};
+  for (const auto& [op, tanh_form] : acts) {
+    for (const bool bias : {false, true}) {
+      for (const bool residual : {false, true})
+        check_after(bench, {35, 7, 50}, {bias, residual, op, tanh_form}, random);
+    }
+    check_after(bench, {33, 600, 31}, {true, true, op, tanh_form}, random);
+  }
+}
+
+TEST_CASE("amx: what follows a deep product summed in parts is computed once, on the whole sum") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench("4");
+  Random random(tenon::test::seed());
+  check_after(bench, {17, 3'000, 40}, {true, true, TN_OP_relu, false}, random);
+}
+
+TEST_CASE("amx: a constant operand is packed at compile, with the same bits and less workspace") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench;
+  Random random(tenon::test::seed());
+  const Product p{70, 90, 50};
+  Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p)), c(bf16, {p.m, p.n}), again = c;
+  randomize(a, random, false);
+  randomize(b, random, false);
+  const Kernel bound = compile_product(bench, p);
+  bench.run(bound, {&a, &b}, {&c});
+  FragmentBuilder f;
+  const uint32_t ia = f.input(bf16, a.dims), ib = f.constant(bf16, b.dims, b.bytes);
+  add_product(f, p, ia, ib, f.output(bf16, c.dims));
+  const Kernel constant = compile(bench.device, f.fragment());
+  bench.run(constant, {&a}, {&again});
+  CHECK(again.bytes == c.bytes);
+  // 90 numbers deep and 50 wide are 96 by 64 in tiles.
+  CHECK(info(bound).workspace_bytes - info(constant).workspace_bytes == 96 * 64 * 2);
+}
+
+TEST_CASE("amx: a broadcast matrix is packed once for all its products") {
+  if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
+  Tiles bench;
+  Random random(tenon::test::seed());
+  const int64_t batch = 3;
+  const Product p{33, 40, 35, true, false};  // turned, so that the batch does not fold into the rows
+  Tensor a(bf16, {batch, p.k, p.m}), b(bf16, dims_b(p)), c(bf16, {batch, p.m, p.n});
+  randomize(a, random, false);
+  randomize(b, random, false);
+  FragmentBuilder f;
+  const uint32_t ia = f.input(bf16, a.dims), ib = f.input(bf16, b.dims);
+  add_product(f, p, ia, ib, f.output(bf16, c.dims));
+  const Kernel kernel = compile(bench.device, f.fragment());
+  REQUIRE(std::string(info(kernel).engine) == "matmul:amx");
+  bench.run(kernel, {&a, &b}, {&c});
+  const auto part = [](const Tensor& whole, int64_t index) {
+    Tensor out(whole.dtype, {whole.dims[1], whole.dims[2]});
+    for_each(out.dims, [&](const Dims& at) { out.set(at, whole.at({index, at[0], at[1]})); });
+    return out;
+  };
+  for (int64_t i = 0; i < batch; ++i) CHECK(wrong(p, sums_of(p, part(a, i), b), part(c, i)) == 0);
+  const uint64_t once = 64 * 64 * 2;  // either operand, in whole tiles
+  CHECK(info(kernel).workspace_bytes < (batch + 1) * once);
+}
+
+TEST_CASE("amx: f32 stays with oneDNN, whatever is preferred") {
+  Tiles bench;
+  FragmentBuilder f;
+  const uint32_t a = f.input(TN_DTYPE_f32, {64, 64}), b = f.input(TN_DTYPE_f32, {64, 64});
+  add_product(f, {64, 64, 64}, a, b, f.output(TN_DTYPE_f32, {64, 64}));
+  if (supports(bench.device, f.fragment()).verdict == TN_SUPPORT_NO)
+    TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  CHECK(std::string(info(compile(bench.device, f.fragment())).engine).starts_with("onednn:"));
+}
