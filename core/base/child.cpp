@@ -59,11 +59,9 @@ struct Pipes {
 };
 
 Result<Pipes> make_pipes() {
-  return Pipes {
-    TN_TRY(make_pipe())
-    , TN_TRY(make_pipe())
-    , TN_TRY(make_pipe())
-  };
+  Pipes out;
+  for (Pipe* const pipe : {&out.output, &out.errors, &out.answer}) *pipe = TN_TRY(make_pipe());
+  return out;
 }
 
 // Takes what is there now. False at the end of the stream.

@@ -22,6 +22,10 @@ class Environment {
   bool elevated() const noexcept { return elevated_; }
   // The variable's value; nothing when it is not set, or the process is elevated.
   std::optional<std::string> get(std::string_view name) const;
+  // All of them; none when the process is elevated.
+  std::map<std::string, std::string, std::less<>> all() const {
+    return elevated_ ? decltype(variables_){} : variables_;
+  }
   // Whether it is set and must not be used.
   bool ignored(std::string_view name) const;
 

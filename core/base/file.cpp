@@ -104,8 +104,10 @@ Result<Digest> file_digest(const std::string& path) {
   return hash.finish();
 }
 
-Status write_file(const std::string& path, std::string_view text) {
-  TN_TRY(make_folders(folder_of(path)));
+namespace {
+
+// Writes `text` into a new file beside `path`, and returns its name.
+Result<std::string> write_beside(const std::string& path, std::string_view text) {
   std::string temporary = path + ".XXXXXX";
   Fd fd(mkostemp(temporary.data(), O_CLOEXEC));
   if (!fd) return failure("write", path, errno);
@@ -115,12 +117,34 @@ Status write_file(const std::string& path, std::string_view text) {
     if (put < 0) break;
     text.remove_prefix(static_cast<size_t>(put));
   }
-  if (!text.empty() || rename(temporary.c_str(), path.c_str()) != 0) {
-    const int number = errno;
-    unlink(temporary.c_str());
-    return failure("write", path, number);
-  }
-  return {};
+  if (text.empty()) return temporary;
+  const int number = errno;
+  unlink(temporary.c_str());
+  return failure("write", path, number);
+}
+
+}  // namespace
+
+Status write_file(const std::string& path, std::string_view text) {
+  TN_TRY(make_folders(folder_of(path)));
+  const std::string temporary = TN_TRY(write_beside(path, text));
+  if (rename(temporary.c_str(), path.c_str()) == 0) return {};
+  const int number = errno;
+  unlink(temporary.c_str());
+  return failure("write", path, number);
+}
+
+Status create_file(const std::string& path, std::string_view text) {
+  const std::string temporary = TN_TRY(write_beside(path, text));
+  const int number = link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
+  unlink(temporary.c_str());
+  if (number == EEXIST) return Status(TN_BUSY, path + " is there already");
+  return number == 0 ? Status() : failure("make", path, number);
+}
+
+Status make_folder(const std::string& path) {
+  TN_TRY(make_folders(path));
+  return file_kind(path) == FileKind::folder ? Status() : Status(TN_INVALID, path + " is no folder");
 }
 
 bool is_own_file(const std::string& path) noexcept {

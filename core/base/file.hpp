@@ -30,6 +30,11 @@ Result<Digest> file_digest(const std::string& path);
 // Replaces the file in one step: readers see the old or the new text. Missing folders are made for this user only.
 // [any-thread; may block; may fail]
 Status write_file(const std::string& path, std::string_view text);
+// Makes the file in one step, whole, unless there is one: TN_BUSY. The folder must exist. [any-thread; may block; may fail]
+Status create_file(const std::string& path, std::string_view text);
+// Makes the folder, and those above it, for this user only; one that is there already is well.
+// [any-thread; may block; may fail]
+Status make_folder(const std::string& path);
 // Whether `path` is this user's own file, which others cannot write. [any-thread; may block; cannot fail]
 bool is_own_file(const std::string& path) noexcept;
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// store.hpp: what every kind of store is, and the shape in which plugins see it.
+//
+// Invariant: a key is written once and never changes, so a value that was read once may be trusted for ever.
+#pragma once
+
+#include "base/clock.hpp"
+
+#include <tenon/comm.hpp>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace tenon::detail {
+
+struct StoreState {
+  StoreState();
+  StoreState(const StoreState&) = delete;
+  StoreState& operator=(const StoreState&) = delete;
+  virtual ~StoreState() = default;
+
+  // Keys and sizes were checked. [any-thread; may block; may fail]
+  virtual Status set(std::string_view key, std::string_view value) = 0;
+  virtual Result<std::string> get(std::string_view key, const base::Deadline& deadline) = 0;
+
+  // How many communicators of that name this rank has made here before: the same on all ranks that made the same.
+  // [any-thread; does not block; cannot fail]
+  uint64_t next(const std::string& name, uint32_t rank);
+
+  std::string address;
+  tn_store table{};
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, uint32_t>, uint64_t> made_;
+};
+
+}  // namespace tenon::detail
+
+namespace tenon::comm {
+
+inline constexpr size_t longest_key = 512;
+inline constexpr size_t largest_value = 1 << 20;
+
+// TN_INVALID for a key or value past the limits.
+Status check_entry(std::string_view key, std::string_view value);
+Status taken(std::string_view key, const std::string& address);
+Status missing(std::string_view key, const std::string& address);
+
+// The kinds, each in its own file.
+std::shared_ptr<detail::StoreState> make_memory_store();
+Result<std::shared_ptr<detail::StoreState>> make_folder_store(const std::string& path);
+Result<std::shared_ptr<detail::StoreState>> make_tcp_server(const std::string& address,
+                                                            const std::string& token);
+Result<std::shared_ptr<detail::StoreState>> make_tcp_client(const std::string& address,
+                                                            const std::string& token, Timeout timeout);
+
+}  // namespace tenon::comm

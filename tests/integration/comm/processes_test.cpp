@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// processes_test.cpp: ranks as processes: shared and private buffers, and ranks that are killed or stopped.
+//
+// Ranks are forked before a plugin is loaded, because none survives a fork; a rank ends itself where its end is wanted.
+// Invariant: the parent loads no plugin, and no child is left when a case ends.
+#include "ranks.hpp"
+#include "support/full.hpp"
+#include "support/seed.hpp"
+#include "support/temp_folder.hpp"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace comm_test;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// How a process ended: its exit code, or minus the signal.
+int ended(pid_t child) {
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// Starts body(rank) in a process for each; what it returns is told on standard error.
+std::vector<pid_t> start(uint32_t size, const std::function<Status(uint32_t)>& body) {
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (uint32_t r = 0; r < size; ++r) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      const Status outcome = body(r);
+      if (!outcome.ok()) std::fprintf(stderr, "rank %u: %s\n", r, std::string(outcome.message()).c_str());
+      std::fflush(nullptr);
+      _exit(outcome.ok() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  return children;
+}
+
+Result<Rank> join_here(const Store& store, uint32_t rank, uint32_t size, CommOptions options,
+                       const std::string& sharing = "with_peers") {
+  static Runtime* const tenon = new Runtime;  // for the life of the process
+  *tenon = TN_TRY(comm_test::runtime({{"cpu.share_memory", sharing}}));
+  return join(TN_TRY(tenon->device("cpu")), store, rank, size, std::move(options));
+}
+
+Status random_collectives(Rank& r, uint64_t seed, uint64_t rounds, uint64_t largest) {
+  std::mt19937_64 random(seed);
+  for (uint64_t i = 0; i < rounds; ++i) TN_TRY(perform(r, r.comm, r.stream, draw(random, r.size, largest)));
+  return {};
+}
+
+Status sum(Rank& r, uint64_t count) {
+  return perform(r, r.comm, r.stream,
+                 {.kind = TN_COMM_ALL_REDUCE, .dtype = f32, .count = count, .in_place = true});
+}
+
+// The last rank ends or stops itself after a barrier; the others must name it, and go on without it.
+Status meet_fault(uint32_t rank, uint32_t size, const Store& store, int signal, int32_t code,
+                  Timeout timeout) {
+  Rank r = TN_TRY(join_here(store, rank, size, {.timeout = timeout}));
+  TN_TRY(r.comm.barrier(r.stream));
+  TN_TRY(r.stream.sync());
+  if (rank == size - 1) {
+    raise(signal);
+    return {};
+  }
+  const auto begin = Clock::now();
+  const Status lost = sum(r, 1'000'000);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::printf("rank %u was told after %.3f s\n", rank, seconds);
+  const std::string name = "rank " + std::to_string(size - 1);
+  if (lost.code() != code || lost.message().find(name) == std::string_view::npos)
+    return Status(TN_INTERNAL, "expected " + std::string(code_name(code)) + " of " + name +
+                                   ", got: " + std::string(lost.message()));
+  if (seconds > std::chrono::duration<double>(timeout).count() + 2)
+    return Status(TN_INTERNAL, "told too late");
+  Rank again = TN_TRY(join(r.device, store, rank, size - 1, {.name = "survivors"}));
+  return sum(again, 1'000'000);
+}
+
+// LLVM's OpenMP, which TSan needs, keeps a file of its own there for each process.
+size_t shared_files() {
+  std::error_code none;
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", none))
+    count += entry.path().filename().string().starts_with("__KMP_REGISTERED_LIB_") ? 0 : 1;
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("processes: random collectives on shared and on private buffers are the reference's") {
+  const uint64_t seed = tenon::test::seed();
+  const auto rounds = tenon::test::full_or<uint64_t>("rounds", 40, 1'000);
+  for (const uint32_t size : {2u, 3u}) {
+    for (const char* sharing : {"always", "never"}) {
+      const tenon::test::TempFolder folder;
+      const auto children = start(size, [&](uint32_t rank) -> Status {
+        const Store store = TN_TRY(Store::in_folder(folder.path()));
+        Rank r = TN_TRY(join_here(store, rank, size, {}, sharing));
+        TN_TRY(random_collectives(r, seed + size, rounds, 60'000));
+        return sum(r, 3'000'000);  // past one stage, and past a page of its own
+      });
+      for (const pid_t child : children) CHECK(ended(child) == 0);
+    }
+  }
+}
+
+TEST_CASE("processes: messages reach shared and private buffers, and swap in place") {
+  for (const char* sharing : {"always", "never"}) {
+    const tenon::test::TempFolder folder;
+    const auto children = start(3, [&](uint32_t rank) -> Status {
+      const Store store = TN_TRY(Store::in_folder(folder.path()));
+      Rank r = TN_TRY(join_here(store, rank, 3, {}, sharing));
+      const uint64_t count = 200'000;
+      const Buffer from = TN_TRY(r.uploaded(brought(i64, 3, rank, count)))
+      , to = TN_TRY(r.buffer(count * 8));
+      TN_TRY(r.comm.submit(r.stream,
+                           {CommOp::send(from, i64, (rank + 1) % 3), CommOp::recv(to, i64, (rank + 2) % 3)}));
+      TN_TRY(r.expect(to, brought(i64, 3, (rank + 2) % 3, count), "a message"));
+      return perform(r, r.comm, r.stream,
+                     {.kind = TN_COMM_ALL_TO_ALL, .dtype = i64, .count = count, .in_place = true, .seed = 9});
+    });
+    for (const pid_t child : children) CHECK(ended(child) == 0);
+  }
+}
+
+TEST_CASE("processes: a killed rank is TN_PEER_LOST on all others at once, and they go on without it") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(3, [&](uint32_t rank) -> Status {
+    return meet_fault(rank, 3, TN_TRY(Store::in_folder(folder.path())), SIGKILL, TN_PEER_LOST,
+                      std::chrono::seconds(20));
+  });
+  const auto begin = Clock::now();
+  CHECK(ended(children[0]) == 0);
+  CHECK(ended(children[1]) == 0);
+  CHECK(ended(children[2]) == -SIGKILL);
+  CHECK(std::chrono::duration<double>(Clock::now() - begin).count() < 15);
+}
+
+TEST_CASE("processes: a stopped rank is TN_TIMEOUT on all others, and they go on without it") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(3, [&](uint32_t rank) -> Status {
+    return meet_fault(rank, 3, TN_TRY(Store::in_folder(folder.path())), SIGSTOP, TN_TIMEOUT,
+                      std::chrono::seconds(2));
+  });
+  CHECK(ended(children[0]) == 0);
+  CHECK(ended(children[1]) == 0);
+  kill(children[2], SIGKILL);
+  CHECK(ended(children[2]) == -SIGKILL);
+}
+
+TEST_CASE("processes: nothing is left in /dev/shm when all ranks are killed in a collective") {
+  const size_t before = shared_files();
+  const tenon::test::TempFolder folder;
+  const auto children = start(3, [&](uint32_t rank) -> Status {
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, 3, {}, "always"));
+    const Buffer data = TN_TRY(r.buffer(8 << 20));
+    for (int i = 0; i < 3; ++i) TN_TRY(r.comm.all_reduce(r.stream, data, data, f32));
+    TN_TRY(r.stream.sync());
+    TN_TRY(r.comm.all_reduce(r.stream, data, data, f32));
+    raise(SIGKILL);
+    return {};
+  });
+  for (const pid_t child : children) CHECK(ended(child) == -SIGKILL);
+  CHECK(shared_files() == before);
+}
+
+TEST_CASE("processes: more ranks than processors take turns") {
+  const tenon::test::TempFolder folder;
+  constexpr uint32_t size = 7;
+  const auto children = start(size, [&](uint32_t rank) -> Status {
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, size, {}));
+    for (int i = 0; i < 100; ++i) TN_TRY(r.comm.barrier(r.stream));
+    return random_collectives(r, 11, 10, 9'000);
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+}
