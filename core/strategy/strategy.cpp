@@ -9,6 +9,8 @@
 #include "base/toml.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <sstream>
 
 namespace tenon {
@@ -74,9 +76,8 @@ std::string read(const toml::node& value, std::vector<Names>& into) {
 std::string word(bool value) { return value ? "true" : "false"; }
 std::string word(uint32_t value) { return std::to_string(value); }
 std::string word(double ns) {
-  std::ostringstream text;
-  text << ns / 1000;
-  return text.str();
+  std::array<char, 32> digits{};  // as many as it takes to be read back as the same
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), ns / 1000).ptr};
 }
 std::string word(const std::string& name) { return base::json_quoted(name); }
 template <class Item>
@@ -85,6 +86,48 @@ std::string word(const std::vector<Item>& items) {
   for (const Item& item : items) words.push_back(word(item));
   return "[" + base::join(words, ", ") + "]";
 }
+
+// A count that may be 0, which then has a meaning of its own.
+template <class Count>
+struct FromZero {
+  Count& value;
+};
+template <class Count>
+FromZero(Count&) -> FromZero<Count>;
+
+std::string read(const toml::node& value, FromZero<uint32_t> into) {
+  const auto given = value.value_exact<int64_t>();
+  if (!given || *given < 0 || *given > UINT32_MAX) return "a whole number from 0 on";
+  into.value = static_cast<uint32_t>(*given);
+  return "";
+}
+
+// A part of a whole.
+template <class Number>
+struct Fraction {
+  Number& value;
+};
+template <class Number>
+Fraction(Number&) -> Fraction<Number>;
+
+std::string read(const toml::node& value, Fraction<double> into) {
+  const auto given = value.value<double>();
+  if (!given || !(*given > 0) || *given > 1e6) return "a positive number";
+  into.value = *given;
+  return "";
+}
+
+std::string read(const toml::node& value, BucketRule& into) {
+  const auto given = value.value_exact<std::string>();
+  const auto rule = bucket_rule_from(given ? *given : "");
+  if (!rule.ok()) return "a mode: " + std::string(rule.message());
+  into = *rule;
+  return "";
+}
+
+std::string word(FromZero<const uint32_t> count) { return word(count.value); }
+std::string word(Fraction<const double> part) { return word(part.value * 1000); }
+std::string word(BucketRule rule) { return word(std::string(name(rule))); }
 
 // Every key with its member.
 template <class Fusion, class Use>
@@ -99,29 +142,75 @@ void for_fusion(Fusion& fusion, Use&& use) {
   use("min_gain_us", fusion.min_gain_ns);
 }
 
+template <class Overlap, class Use>
+void for_overlap(Overlap& overlap, Use&& use) {
+  use("mode", overlap.mode);
+  use("fuse_all_reduce_ops", overlap.fuse_all_reduce_ops);
+  use("fuse_grad_size_in_MB", FromZero{overlap.fuse_grad_size_in_mb});
+  use("fuse_grad_max_layers", FromZero{overlap.fuse_grad_max_layers});
+  use("nccl_comm_num", FromZero{overlap.nccl_comm_num});
+  use("sync_nccl_allreduce", overlap.sync_nccl_allreduce);
+  use("use_hierarchical_allreduce", overlap.use_hierarchical_allreduce);
+  use("hierarchical_allreduce_inter_nranks", FromZero{overlap.hierarchical_allreduce_inter_nranks});
+  use("fuse_broadcast_ops", overlap.fuse_broadcast_ops);
+  use("sharded", overlap.sharded);
+  use("partition_MB", FromZero{overlap.partition_mb});
+  use("priority", overlap.priority);
+  use("replan_drift", Fraction{overlap.replan_drift});
+}
+
+// What a key is also called: the original counts gradients under that name, not FLOPs.
+constexpr std::pair<std::string_view, std::string_view> aliases[] = {
+    {"fuse_grad_size_in_TFLOPS", "fuse_grad_max_layers"},
+    {"_fuse_grad_size_in_TFLOPS", "fuse_grad_max_layers"}};
+
+std::string_view key_of(std::string_view given) {
+  const auto* alias = std::find_if(std::begin(aliases), std::end(aliases),
+                                   [&](const auto& pair) { return pair.first == given; });
+  return alias == std::end(aliases) ? given : alias->second;
+}
+
 Status unknown(const std::string& origin, const std::string& prefix, std::string_view key,
                const std::vector<std::string_view>& known) {
   return Status(TN_INVALID, origin + ": unknown key '" + prefix + base::printable(key, 64) + "'" +
                                 base::did_you_mean(key, known));
 }
 
-Status read_fusion(const std::string& origin, const toml::table& table, FusionOptions& fusion) {
-  std::vector<std::string_view> known;
-  std::string mistake;
-  for_fusion(fusion, [&](std::string_view key, auto& member) {
-    known.push_back(key);
-    const toml::node* value = table.get(key);
-    if (value == nullptr || !mistake.empty()) return;
-    const std::string wanted = read(*value, member);
-    if (!wanted.empty())
-      mistake = origin + ": fusion." + std::string(key) + " = " + shown(*value) + " is not " + wanted;
-  });
-  if (!mistake.empty()) return Status(TN_INVALID, mistake);
-  for (const auto& [key, value] : table) {
-    if (std::find(known.begin(), known.end(), key.str()) == known.end())
-      return unknown(origin, "fusion.", key.str(), known);
+// Reads a table whose keys `for_each` lists with their members.
+template <class ForEach>
+Status read_section(const std::string& origin, const std::string& section, const toml::table& table,
+                    ForEach&& for_each) {
+  std::vector<std::string_view> known, seen;
+  for_each([&](std::string_view key, auto&&) { known.push_back(key); });
+  for (const auto& entry : table) {
+    const std::string_view given = entry.first.str(), key = key_of(given);
+    const toml::node& value = entry.second;
+    if (std::find(known.begin(), known.end(), key) == known.end())
+      return unknown(origin, section + ".", given, known);
+    const std::string called = origin + ": " + section + "." + std::string(given);
+    if (std::find(seen.begin(), seen.end(), key) != seen.end())
+      return Status(TN_INVALID, called + " is another name of " + std::string(key) + ": write one of them");
+    seen.push_back(key);
+    std::string wanted;
+    for_each([&](std::string_view name, auto&& member) {
+      if (name == key) wanted = read(value, member);
+    });
+    if (!wanted.empty()) return Status(TN_INVALID, called + " = " + shown(value) + " is not " + wanted);
   }
   return {};
+}
+
+template <class ForEach>
+std::string section_text(const std::string& section, ForEach&& for_each) {
+  size_t longest = 0;
+  for_each([&](std::string_view key, auto&&) { longest = std::max(longest, key.size()); });
+  std::string out = "[" + section + "]\n";
+  for_each([&](std::string_view key, auto&& member) {
+    std::string line(key);
+    line.resize(longest + 1, ' ');
+    out += line + "= " + word(member) + "\n";
+  });
+  return out;
 }
 
 }  // namespace
@@ -130,11 +219,17 @@ Result<Strategy> Strategy::parse(std::string_view text, const std::string& origi
   const toml::table root = TN_TRY(base::parse_toml(origin, text));
   Strategy strategy;
   for (const auto& [key, value] : root) {
-    if (key.str() != "fusion") return unknown(origin, "", key.str(), {"fusion"});
+    const std::string section(key.str());
+    if (section != "fusion" && section != "overlap")
+      return unknown(origin, "", section, {"fusion", "overlap"});
     const toml::table* table = value.as_table();
     if (table == nullptr)
-      return Status(TN_INVALID, origin + ": fusion = " + shown(value) + " is not a table: write [fusion]");
-    TN_TRY(read_fusion(origin, *table, strategy.fusion));
+      return Status(TN_INVALID, origin + ": " + section + " = " + shown(value) + " is not a table: write [" +
+                                    section + "]");
+    if (section == "fusion")
+      TN_TRY(read_section(origin, section, *table, [&](auto&& use) { for_fusion(strategy.fusion, use); }));
+    else
+      TN_TRY(read_section(origin, section, *table, [&](auto&& use) { for_overlap(strategy.overlap, use); }));
   }
   return strategy;
 }
@@ -144,13 +239,8 @@ Result<Strategy> Strategy::load(const std::string& path) {
 }
 
 std::string Strategy::text() const {
-  std::string out = "[fusion]\n";
-  for_fusion(fusion, [&](const char* key, const auto& member) {
-    std::string line = key;
-    line.resize(std::max<size_t>(line.size(), 12), ' ');
-    out += line + "= " + word(member) + "\n";
-  });
-  return out;
+  return section_text("fusion", [&](auto&& use) { for_fusion(fusion, use); }) + "\n" +
+         section_text("overlap", [&](auto&& use) { for_overlap(overlap, use); });
 }
 
 }  // namespace tenon

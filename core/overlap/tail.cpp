@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// tail.cpp: counts as sums of float32 that stay exact.
+//
+// A field that each rank sets to 0 or 1 sums to at most `ranks`, so fields of bit_width(ranks) bits never carry; a word holds
+// as many as fit into the 24 bits in which every float32 sum is exact.
+#include "overlap/arena.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace tenon {
+namespace {
+
+constexpr uint32_t exact_bits = 24;
+
+uint32_t field(float word, uint32_t bits, uint32_t place) {
+  return (static_cast<uint32_t>(word) >> (bits * place)) & ((1u << bits) - 1);
+}
+
+}  // namespace
+
+namespace overlap {
+
+CommTail tail_for(uint32_t ranks, uint32_t parameters) {
+  CommTail tail;
+  tail.parameters = parameters;
+  tail.field_bits = static_cast<uint32_t>(std::bit_width(ranks));
+  tail.fields_per_word = exact_bits / tail.field_bits;
+  tail.limb_bits = std::min(exact_bits - tail.field_bits, 20u);  // three of them fit into 64 bits
+  const uint64_t used = (parameters + tail.fields_per_word - 1) / tail.fields_per_word;
+  tail.bytes = (CommTail::used_word + used) * sizeof(float);
+  return tail;
+}
+
+}  // namespace overlap
+
+Result<std::vector<float>> CommTail::write(uint64_t samples, bool found_inf,
+                                           const std::vector<bool>& used) const {
+  if (samples > max_samples())
+    return Status(TN_INVALID, std::to_string(samples) + " samples on one rank, at most " +
+                                  std::to_string(max_samples()) + " can be told: accumulate in more steps");
+  if (used.size() != parameters)
+    return Status(TN_INVALID, "'used' speaks of " + std::to_string(used.size()) +
+                                  " parameters, the plan of " + std::to_string(parameters));
+  std::vector<float> out(words(), 0.0f);
+  for (uint32_t limb = 0; limb < limbs; ++limb)
+    out[limb] = static_cast<float>((samples >> (limb * limb_bits)) & ((uint64_t{1} << limb_bits) - 1));
+  out[found_inf_word] = found_inf ? 1.0f : 0.0f;
+  for (uint32_t i = 0; i < parameters; ++i) {
+    if (used[i])
+      out[used_word + i / fields_per_word] += static_cast<float>(1u << (i % fields_per_word * field_bits));
+  }
+  return out;
+}
+
+Result<CommTail::Reading> CommTail::read(std::span<const float> sum) const {
+  if (sum.size() != words())
+    return Status(TN_INVALID,
+                  "the tail has " + std::to_string(words()) + " words, not " + std::to_string(sum.size()));
+  for (size_t i = 0; i < sum.size(); ++i) {
+    if (!(sum[i] >= 0 && sum[i] < static_cast<float>(1u << exact_bits)))
+      return Status(TN_INVALID, "word " + std::to_string(i) + " of the tail is " + std::to_string(sum[i]) +
+                                    ": no sum of what ranks write; was the arena written over?");
+  }
+  Reading out;
+  for (uint32_t limb = 0; limb < limbs; ++limb)
+    out.samples += static_cast<uint64_t>(sum[limb]) << (limb * limb_bits);
+  out.ranks_with_inf = static_cast<uint32_t>(sum[found_inf_word]);
+  out.ranks_using.reserve(parameters);
+  for (uint32_t i = 0; i < parameters; ++i)
+    out.ranks_using.push_back(field(sum[used_word + i / fields_per_word], field_bits, i % fields_per_word));
+  return out;
+}
+
+}  // namespace tenon

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// timing.hpp: from buckets to predicted times: what each collective costs on a target, and when the next forward can run.
+//
+// Invariant: one stream and a cost table give the same end here as in exact.hpp.
+#pragma once
+
+#include "overlap/simulator.hpp"
+
+#include <tenon/overlap.hpp>
+
+#include <span>
+#include <string>
+
+namespace tenon::overlap {
+
+// What a bucket means to the link.
+struct Load {
+  double ready = 0, needed = 0;
+  uint64_t bytes = 0;
+  uint32_t stream = 0;
+};
+
+// The collectives of a target that the options leave to choose from.
+class Costs {
+ public:
+  Costs(const CommTarget& target, const OverlapOptions& options);
+
+  // Of the collective before the update, by its cheapest route.
+  const CostTable& before_update() const noexcept { return cheapest_; }
+  const CostTable& gather() const noexcept { return gather_; }
+  Route route(uint64_t bytes) const noexcept;
+  uint32_t ranks_per_group() const noexcept { return ranks_per_group_; }
+  bool empty() const noexcept { return !cheapest_; }
+
+ private:
+  std::vector<CommTarget::Measured> routes_{};
+  CostTable cheapest_{}, gather_{};
+  uint32_t ranks_per_group_ = 0;
+};
+
+struct Timing {
+  std::vector<Span> sent{}, gathered{};  // one for each load; gathered in sharded mode only
+  std::vector<uint32_t> gathers{};       // the order of the gathers
+  CommPrediction prediction{};
+};
+
+// How buckets are sent: everything about a plan but the buckets.
+struct Sending {
+  uint32_t streams = 1;
+  double flows = 1;
+  bool sync = false, sharded = false;
+};
+
+// Of loads in the order in which they are launched. [any-thread; does not block; cannot fail]
+Timing time_of(std::span<const Load> loads, const StepProfile& step, const Costs& costs,
+               const Sending& sending);
+
+// Why updates wait for the last bucket, or "".
+std::string gate_of(const StepProfile& step);
+double backward_of(const StepProfile& step) noexcept;
+
+}  // namespace tenon::overlap

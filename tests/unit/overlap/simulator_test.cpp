@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The simulator against what comes out by hand.
+#include "overlap/simulator.hpp"
+#include "steps.hpp"
+#include "support/seed.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+using namespace tenon;
+using overlap::Transfer;
+
+namespace {
+
+using Ends = std::vector<std::pair<double, double>>;
+
+Ends run(const std::vector<Transfer>& transfers, uint32_t streams, double flows = 1, bool sync = false) {
+  Ends out;
+  for (const overlap::Span& span : overlap::simulate(transfers, streams, flows, sync))
+    out.emplace_back(span.start, span.end);
+  return out;
+}
+
+Transfer ready_at(double ready, double latency, double work, uint32_t stream = 0) {
+  return {.ready = ready, .latency = latency, .work = work, .stream = stream};
+}
+
+}  // namespace
+
+TEST_CASE("simulator: on one stream collectives follow each other, and wait for what they send") {
+  CHECK(run({ready_at(0, 1, 2), ready_at(1, 1, 2), ready_at(9, 1, 0)}, 1) == Ends{{0, 3}, {3, 6}, {9, 10}});
+}
+
+TEST_CASE("simulator: two streams hide each other's latency and share the bandwidth") {
+  CHECK(run({ready_at(0, 1, 2, 0), ready_at(0, 1, 2, 1)}, 2) == Ends{{0, 5}, {0, 5}});
+}
+
+TEST_CASE("simulator: a link that carries two flows moves two at full speed") {
+  CHECK(run({ready_at(0, 1, 2, 0), ready_at(0, 1, 2, 1)}, 2, 2) == Ends{{0, 3}, {0, 3}});
+  CHECK(run({ready_at(0, 1, 2, 0), ready_at(0, 1, 2, 1)}, 2, 1.6) == Ends{{0, 3.5}, {0, 3.5}});
+}
+
+TEST_CASE("simulator: what comes later takes its share from then on") {
+  CHECK(run({ready_at(0, 1, 4, 0), ready_at(2, 1, 1, 1)}, 2) == Ends{{0, 6}, {2, 5}});
+}
+
+TEST_CASE("simulator: a host that waits makes two streams one") {
+  CHECK(run({ready_at(0, 1, 2, 0), ready_at(0, 1, 2, 1)}, 2, 2, true) == Ends{{0, 3}, {3, 6}});
+}
+
+TEST_CASE("simulator: nothing is issued before what stands ahead of it") {
+  CHECK(run({ready_at(5, 1, 0, 0), ready_at(0, 1, 0, 1)}, 2) == Ends{{5, 6}, {5, 6}});
+}
+
+TEST_CASE("simulator: nothing to send ends at once") {
+  CHECK(run({}, 3).empty());
+  CHECK(run({ready_at(4, 0, 0)}, 1) == Ends{{4, 4}});
+}
+
+TEST_CASE(
+    "simulator: on one stream it is the recurrence, and more streams on the same link never move bytes "
+    "faster") {
+  auto random = test::generator();
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Transfer> transfers;
+    double now = 0, work = 0, first = 1e300;
+    const auto streams = static_cast<uint32_t>(test::between(random, 1, 4));
+    for (int i = test::between(random, 1, 30); i > 0; --i) {
+      now += test::between(random, 0, 9);
+      transfers.push_back(ready_at(now, test::between(random, 0, 5), test::between(random, 0, 9), 0));
+      first = std::min(first, now);
+      work += transfers.back().work;
+    }
+    double expected = 0;
+    Ends by_hand;
+    for (const Transfer& transfer : transfers) {
+      const double start = std::max(expected, transfer.ready);
+      expected = start + transfer.latency + transfer.work;
+      by_hand.emplace_back(start, expected);
+    }
+    CHECK(run(transfers, 1) == by_hand);  // whole numbers: exact
+    for (size_t i = 0; i < transfers.size(); ++i) transfers[i].stream = static_cast<uint32_t>(i) % streams;
+    double last = 0;
+    for (const auto& [start, over] : run(transfers, streams)) last = std::max(last, over);
+    CHECK(last >= first + work - 1e-9);
+    CHECK(last <= expected + 1e-9);
+  }
+}
