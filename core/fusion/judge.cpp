@@ -14,10 +14,9 @@ Result<Support> Judge::support(std::span<const uint32_t> nodes) {
 }
 
 Result<Opinion> Judge::ask(std::span<const uint32_t> nodes) {
-  Opinion out {
-    .support = TN_TRY(support(nodes))
-    , .traffic = costs_.traffic(nodes)
-  };
+  Opinion out;
+  out.support = TN_TRY(support(nodes));
+  out.traffic = costs_.traffic(nodes);
   out.cost_ns = costs_.cost_ns(out.traffic);
   bool told = out.support.cost_ns > 0;
   double told_alone = 0;

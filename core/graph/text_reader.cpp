@@ -111,10 +111,8 @@ class GraphReader {
 
   // %name: type
   Result<Leaf> declaration() {
-    Leaf out {
-      .name = TN_TRY(reference())
-      , .spec = {}
-    };
+    Leaf out;
+    out.name = TN_TRY(reference());
     TN_TRY(scan_.expect(':', "after the name of a value"));
     out.spec = TN_TRY(type());
     return out;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan.cpp: from a graph to launches: cut, compile, cut again where the device refuses, lay out memory.
+#include "base/text.hpp"
 #include "plan/layout.hpp"
+#include "plan/lying.hpp"
 #include "plan/state.hpp"
 
 #include <algorithm>
@@ -13,8 +15,10 @@ using State = Plan::State;
 
 class Planner {
  public:
-  Planner(const Graph& graph, Device& device, const PlanOptions& options)
-      : options_(options), state_(std::make_shared<State>(State{.graph = graph, .device = device})) {}
+  Planner(const Graph& graph, plan_room::Lying lying, Device& device, const PlanOptions& options)
+      : options_(options),
+        lying_(std::move(lying)),
+        state_(std::make_shared<State>(State{.graph = graph, .device = device})) {}
 
   Result<std::shared_ptr<const State>> run() {
     state_->target = TN_TRY(fusion_target(state_->device));
@@ -40,25 +44,109 @@ class Planner {
     for (;;) {
       state_->cut = TN_TRY(fuse(state_->graph, state_->target, options_.fusion));
       state_->launches.clear();
+      state_->apart.clear();
       pieces_.clear();
+      find_last_readers();
       bool again = false;
-      for (const FusionGroup& group : state_->cut.groups) {
-        again = TN_TRY(compile(group));
+      for (uint32_t at = 0; at < state_->cut.groups.size(); ++at) {
+        again = TN_TRY(compile(state_->cut.groups[at], at));
         if (again) break;
       }
       if (!again) return {};
     }
   }
 
+  // Which launch is the last to read each value.
+  void find_last_readers() {
+    last_reader_.assign(state_->graph.values().size(), TN_ABSENT);
+    for (uint32_t at = 0; at < state_->cut.groups.size(); ++at) {
+      for (const uint32_t node : state_->cut.groups[at].nodes) {
+        for (const uint32_t value : state_->graph.nodes()[node].inputs) {
+          if (value != TN_ABSENT) last_reader_[value] = at;
+        }
+      }
+    }
+  }
+
+  bool is_output(uint32_t value) const {
+    const auto outputs = state_->graph.outputs();
+    return std::any_of(outputs.begin(), outputs.end(),
+                       [&](const Graph::Output& output) { return output.value == value; });
+  }
+
+  // Why launch `at` must not write one value over the other, whatever passes said; "" when it may. What lies between launches
+  // is over what lies there, and a new parameter over the old one: that is the caller's to bind.
+  std::string hazard(uint32_t made, uint32_t over, uint32_t at) const {
+    const Graph::ValueInfo &to = state_->graph.values()[made], &from = state_->graph.values()[over];
+    const std::string called = base::quoted(from.name, 64);
+    if (from.role == Graph::Role::input) return called + " is an input, which belongs to the caller";
+    if (last_reader_[over] != at)
+      return called + " is read again by launch " + std::to_string(last_reader_[over]);
+    if (is_output(over)) return called + " is an output, which has to last";
+    if (from.role == Graph::Role::param && !is_output(made)) return "the new " + called + " is no output";
+    if (from.role == Graph::Role::computed && is_output(made))
+      return "the caller binds it, and not " + called;
+    const bool same = from.spec.dtype == to.spec.dtype && from.spec.elements() == to.spec.elements() &&
+                      lying_.strides(made) == lying_.strides(over);
+    return same ? "" : called + " has another type or size, or lies otherwise";
+  }
+
+  void tell_apart(uint32_t made, uint32_t over, const std::string& why) {
+    const auto name = [&](uint32_t value) { return base::quoted(state_->graph.values()[value].name, 64); };
+    state_->apart.push_back(name(made) + " over " + name(over) + ": " + why);
+  }
+
+  // The pairs of bindings that passes would have in one place, and that may be.
+  std::vector<tn_alias> wanted_in_place(const Graph::Piece& piece, uint32_t at) {
+    std::vector<tn_alias> out;
+    for (uint32_t output = 0; output < piece.outputs.size(); ++output) {
+      const uint32_t made = piece.outputs[output], over = lying_.over(state_->graph, piece, made);
+      if (over == TN_ABSENT) continue;
+      const auto input = static_cast<uint32_t>(std::find(piece.inputs.begin(), piece.inputs.end(), over) -
+                                               piece.inputs.begin());
+      const bool taken =
+          std::any_of(out.begin(), out.end(), [&](const tn_alias& a) { return a.input == input; });
+      const std::string why = taken ? "another output lies there" : hazard(made, over, at);
+      if (why.empty())
+        out.push_back({.input = input, .output = output});
+      else
+        tell_apart(made, over, why);
+    }
+    return out;
+  }
+
+  // The piece as passes would have it: its bindings where they lie, and declared in place what the device writes so.
+  Result<Fragment> lie(const FusionGroup& group, const Graph::Piece& piece, uint32_t at,
+                       std::vector<tn_alias>& aliases) {
+    if (lying_.empty()) return piece.fragment;
+    aliases = wanted_in_place(piece, at);
+    const Fragment asked = TN_TRY(lying_.fragment(state_->graph, group.nodes, piece, aliases));
+    if (aliases.empty()) return asked;
+    const Support support = TN_TRY(state_->device.supports(asked));
+    std::vector<tn_alias> honoured;
+    for (size_t i = 0; i < aliases.size(); ++i) {
+      if (i < 64 && (support.alias_mask >> i & 1) != 0)
+        honoured.push_back(aliases[i]);
+      else
+        tell_apart(piece.outputs[aliases[i].output], piece.inputs[aliases[i].input],
+                   state_->device.name() + " does not write it in place there");
+    }
+    std::swap(aliases, honoured);
+    if (aliases.size() == honoured.size()) return asked;
+    return lying_.fragment(state_->graph, group.nodes, piece, aliases);
+  }
+
   // One group; true when the graph has to be cut again.
-  Result<bool> compile(const FusionGroup& group) {
+  Result<bool> compile(const FusionGroup& group, uint32_t at) {
     Graph::Piece piece = TN_TRY(state_->graph.fragment(group.nodes));
+    std::vector<tn_alias> aliases;
+    const Fragment fragment = TN_TRY(lie(group, piece, at, aliases));
     auto compiled = group.support.verdict == Verdict::no
                         ? Result<Kernel>(Status(TN_UNSUPPORTED, group.support.reason))
-                        : state_->device.compile(piece.fragment, options_.compile);
+                        : state_->device.compile(fragment, options_.compile);
     if (compiled.ok()) {
       state_->launches.push_back({.kernel = std::move(compiled).take()});
-      pieces_.push_back(std::move(piece));
+      pieces_.push_back({std::move(piece), std::move(aliases)});
       return false;
     }
     if (compiled.code() != TN_UNSUPPORTED) return std::move(compiled).failure();
@@ -105,22 +193,23 @@ class Planner {
     return {};
   }
 
-  // Every value between launches, and every workspace, as a life; then a place for each.
+  // Every value between launches, and every workspace, as a life; then a place for each. A value in place goes on with the
+  // life of what it is written over.
   void place_all() {
-    std::map<uint32_t, uint32_t> last_use;  // value → launch
-    for (uint32_t at = 0; at < pieces_.size(); ++at) {
-      for (const uint32_t value : pieces_[at].inputs) last_use[value] = at;
-    }
     std::vector<plan_room::Life> lives;
     std::map<uint32_t, size_t> life_of;  // value → life
     std::vector<size_t> workspace_life;
     for (uint32_t at = 0; at < pieces_.size(); ++at) {
-      for (const uint32_t value : pieces_[at].outputs) {
+      const auto& [piece, aliases] = pieces_[at];
+      for (const tn_alias& alias : aliases) go_on(piece, alias, life_of);
+      for (const uint32_t value : piece.outputs) {
         if (bound_[value] != State::in_block) continue;
-        const auto used = last_use.find(value);
-        life_of[value] = lives.size();
-        lives.push_back(
-            {state_->graph.values()[value].spec.bytes(), at, used == last_use.end() ? at : used->second});
+        const uint32_t last = last_reader_[value] == TN_ABSENT ? at : last_reader_[value];
+        const auto [found, fresh] = life_of.emplace(value, lives.size());
+        if (fresh)
+          lives.push_back({state_->graph.values()[value].spec.bytes(), at, last});
+        else
+          lives[found->second].to = std::max(lives[found->second].to, last);
       }
       workspace_life.push_back(lives.size());
       lives.push_back({state_->launches[at].kernel.workspace_bytes(), at, at});
@@ -131,7 +220,8 @@ class Planner {
     state_->bytes_without_reuse = layout.bytes_without_reuse;
     for (uint32_t at = 0; at < pieces_.size(); ++at) {
       State::Launch& launch = state_->launches[at];
-      for (const auto* list : {&pieces_[at].inputs, &pieces_[at].outputs}) {
+      const Graph::Piece& piece = pieces_[at].piece;
+      for (const auto* list : {&piece.inputs, &piece.outputs}) {
         for (const uint32_t value : *list) {
           const uint64_t bytes = state_->graph.values()[value].spec.bytes();
           const bool held = bound_[value] == State::in_block;
@@ -144,18 +234,40 @@ class Planner {
     }
   }
 
+  void go_on(const Graph::Piece& piece, const tn_alias& alias, std::map<uint32_t, size_t>& life_of) {
+    const uint32_t made = piece.outputs[alias.output], over = piece.inputs[alias.input];
+    if (bound_[over] == State::in_block) {
+      life_of.emplace(made, life_of.at(over));
+      ++state_->in_place;
+    } else {
+      state_->renewals.push_back({state_->bound[bound_[made]].name, state_->bound[bound_[over]].name});
+    }
+  }
+
+  struct Placed {
+    Graph::Piece piece;
+    std::vector<tn_alias> aliases;  // in place
+  };
+
   const PlanOptions& options_;
+  plan_room::Lying lying_;
   std::shared_ptr<State> state_;
   std::function<Result<Support>(const Fragment&)> ask_{};
   std::map<Identity, std::string> refused_{};
-  std::vector<Graph::Piece> pieces_{};
-  std::vector<uint32_t> bound_{};  // per value: its number among what the caller binds
+  std::vector<Placed> pieces_{};
+  std::vector<uint32_t> last_reader_{};  // per value: a launch
+  std::vector<uint32_t> bound_{};        // per value: its number among what the caller binds
 };
 
 }  // namespace
 
 Result<Plan> plan(const Graph& graph, Device& device, const PlanOptions& options) {
-  return Plan(TN_TRY(Planner(graph, device, options).run()));
+  return Plan(TN_TRY(Planner(graph, {}, device, options).run()));
+}
+
+Result<Plan> plan(const passes::Rewritten& work, Device& device, const PlanOptions& options) {
+  auto lying = TN_TRY(plan_room::Lying::of(work));
+  return Plan(TN_TRY(Planner(work.graph, std::move(lying), device, options).run()));
 }
 
 }  // namespace tenon

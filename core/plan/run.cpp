@@ -78,6 +78,12 @@ std::string Plan::explain() const {
   for (const State::Launch& launch : state_->launches) ++engines[launch.kernel.engine()];
   for (const auto& [engine, count] : engines)
     out += "engine   " + engine + ": " + std::to_string(count) + (count == 1 ? " launch\n" : " launches\n");
+  if (state_->in_place + state_->renewals.size() + state_->apart.size() > 0) {
+    out += "in place " + std::to_string(state_->in_place) + " between launches, " +
+           std::to_string(state_->renewals.size()) + " of parameters, " +
+           std::to_string(state_->apart.size()) + " not\n";
+  }
+  for (const std::string& apart : state_->apart) out += "apart    " + apart + '\n';
   out += "memory   " + std::to_string(state_->block_bytes) + " bytes between launches, " +
          std::to_string(state_->bytes_without_reuse) + " without reuse\n";
   return out;
@@ -85,6 +91,7 @@ std::string Plan::explain() const {
 
 const FusionCut& Plan::cut() const noexcept { return state_->cut; }
 const Graph& Plan::graph() const noexcept { return state_->graph; }
+std::span<const Plan::Renewal> Plan::renewals() const noexcept { return state_->renewals; }
 uint64_t Plan::memory_bytes() const noexcept { return state_->block_bytes; }
 uint64_t Plan::memory_bytes_without_reuse() const noexcept { return state_->bytes_without_reuse; }
 

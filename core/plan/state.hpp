@@ -37,6 +37,9 @@ struct Plan::State {
   FusionTarget target{};
   FusionCut cut{};
   std::vector<std::string> recuts{};  // what the device refused to compile, in words
+  std::vector<std::string> apart{};   // what was to be written over something else and is not, in words
+  size_t in_place = 0;                // values that lie over what they are made of
+  std::vector<Plan::Renewal> renewals{};
   std::vector<Launch> launches{};
   std::vector<Bound> bound{};
   std::unordered_map<std::string, uint32_t> names{};  // of `bound`

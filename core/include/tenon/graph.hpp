@@ -217,6 +217,11 @@ class TN_API Graph : public GraphOps<Graph> {
     Fragment fragment;
     std::vector<uint32_t> inputs, outputs;
   };
+  // A box in a picture, around some nodes.
+  struct Frame {
+    std::string title{};
+    std::vector<uint32_t> nodes{};
+  };
 
   class Named;
 
@@ -266,6 +271,9 @@ class TN_API Graph : public GraphOps<Graph> {
   static Result<Graph> parse(std::string_view text);
   // A picture for Graphviz. [any-thread; does not block; cannot fail]
   std::string dot() const;
+  // The picture itself, as SVG, laid out here: from top to bottom, each node and leaf once, with a box around the nodes of
+  // each frame. A node of several frames is in the first. [any-thread; does not block; cannot fail]
+  std::string svg(std::span<const Frame> frames = {}) const;
 
   // The whole graph: inputs and parameters as they were declared, outputs as they were marked. TN_INVALID for a graph with
   // a mistake, without nodes or without outputs. [any-thread; does not block; may fail]

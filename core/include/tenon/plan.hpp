@@ -9,6 +9,7 @@
 #include <tenon/export.hpp>
 #include <tenon/fusion.hpp>
 #include <tenon/graph.hpp>
+#include <tenon/passes.hpp>
 #include <tenon/stream.hpp>
 
 #include <initializer_list>
@@ -41,7 +42,7 @@ class TN_API Plan {
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
   // Enqueues one run. Every input, parameter and output of the graph is bound, once, to as many bytes as it has; outputs
-  // overlap nothing. TN_INVALID naming what is missing, unknown (with the nearest name) or of the wrong size; TN_NO_MEMORY.
+  // overlap nothing, but one of `renewals` may be bound to the very memory of its parameter. TN_INVALID naming what is missing, unknown (with the nearest name) or of the wrong size; TN_NO_MEMORY.
   // [stream's thread; may block; may fail]
   Status run(Stream& stream, std::span<const Binding> bindings) const;
   Status run(Stream& stream, std::initializer_list<Binding> bindings) const;
@@ -55,11 +56,18 @@ class TN_API Plan {
   uint64_t memory_bytes() const noexcept;
   uint64_t memory_bytes_without_reuse() const noexcept;
 
+  // An output that may be written over the parameter that it is the new value of.
+  struct Renewal {
+    std::string output, param;
+  };
+  std::span<const Renewal> renewals() const noexcept;
+
   struct State;
 
  private:
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   friend TN_API Result<Plan> plan(const Graph& graph, Device& device, const PlanOptions& options);
+  friend TN_API Result<Plan> plan(const passes::Rewritten& work, Device& device, const PlanOptions& options);
   std::shared_ptr<const State> state_;
 };
 
@@ -67,6 +75,11 @@ class TN_API Plan {
 // way, and explain() says so. TN_INVALID as `fuse`; TN_UNSUPPORTED naming the node that the device does not run, and its
 // reason. [any-thread; may block; may fail]
 TN_API Result<Plan> plan(const Graph& graph, Device& device, const PlanOptions& options = {});
+
+// The same of what passes gave: values lie as `placements` say, and what `aliases` name shares memory where the device writes
+// in place and nobody reads the old value later; explain() tells how many do, and of each that does not why. TN_UNSUPPORTED
+// for a placement in a private layout. [any-thread; may block; may fail]
+TN_API Result<Plan> plan(const passes::Rewritten& work, Device& device, const PlanOptions& options = {});
 
 // The device as `fuse` sees it: its patterns, its answers, its launch time and bandwidth. Figures that the device does not
 // publish are measured once in the life of the process. [any-thread; may block; may fail]

@@ -7,6 +7,7 @@
 
 #include <tenon/export.hpp>
 #include <tenon/fusion.hpp>
+#include <tenon/overlap.hpp>
 #include <tenon/result.hpp>
 
 #include <string>
@@ -23,8 +24,14 @@ namespace tenon {
 //   never_fuse  = ["softmax_7"]
 //   max_nodes   = 256
 //   min_gain_us = 0.0
+//
+//   [overlap]
+//   mode                 = "automatic"
+//   fuse_grad_size_in_MB = 0
+//   …                    # every member of OverlapOptions
 struct Strategy {
   FusionOptions fusion{};
+  OverlapOptions overlap{};
 
   // TN_INVALID naming `origin`, the key, its value and the remedy. [any-thread; does not block; may fail]
   TN_API static Result<Strategy> parse(std::string_view text, const std::string& origin = "strategy");

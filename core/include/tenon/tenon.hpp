@@ -3,11 +3,14 @@
 #pragma once
 
 #include <tenon/buffer.hpp>
+#include <tenon/comm.hpp>
+#include <tenon/cost_table.hpp>
 #include <tenon/device.hpp>
 #include <tenon/fragment.hpp>
 #include <tenon/fusion.hpp>
 #include <tenon/graph.hpp>
 #include <tenon/kernel.hpp>
+#include <tenon/overlap.hpp>
 #include <tenon/passes.hpp>
 #include <tenon/plan.hpp>
 #include <tenon/result.hpp>

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import xml.etree.ElementTree as xml
 
 TOOL = os.environ["TENON_TEST_TOOL"]
 RIGHT = os.environ["TENON_TEST_RIGHT_PLUGIN"]
@@ -174,6 +175,40 @@ class Explain(Case):
     def test_a_picture_is_written(self):
         self.expect(tenon("explain", self.graph(), "--dot", self.folder / "g.dot"), 0)
         self.assertIn("digraph", (self.folder / "g.dot").read_text())
+
+    def test_a_picture_frames_what_is_fused(self):
+        self.expect(tenon("explain", self.graph(), "--svg", self.folder / "g.svg"), 0)
+        rectangles = self.rectangles(self.folder / "g.svg")
+        self.assertEqual(sorted(kind for kind, *_ in rectangles), ["frame", "input", "node", "node", "node", "output"])
+        self.expect(tenon("explain", self.graph(), "--svg", self.folder / "none" / "g.svg"), 2, "cannot be written", where="stderr")
+        self.expect(tenon("explain", self.graph(), "--svg", "x", "--bisect"), 2, "--svg", where="stderr")
+
+    def test_the_picture_of_a_transformer_has_every_node_once_and_nothing_overlaps(self):
+        graph = pathlib.Path(os.environ["TENON_TEST_SOURCE_DIR"], "samples", "graphs", "transformer.tg")
+        self.expect(tenon("explain", graph, "--svg", self.folder / "t.svg"), 0)
+        rectangles = self.rectangles(self.folder / "t.svg")
+        lines = [line for line in graph.read_text().splitlines() if line.startswith(("%", "_"))]
+        self.assertEqual(sum(kind == "node" for kind, *_ in rectangles), len(lines))
+        self.assertTrue(any(kind == "frame" for kind, *_ in rectangles))
+        boxes = [box for box in rectangles if box[0] != "frame"]
+        for i, (_, x, y, width, height) in enumerate(boxes):
+            for _, x2, y2, width2, height2 in boxes[i + 1:]:
+                self.assertFalse(x < x2 + width2 and x2 < x + width and y < y2 + height2 and y2 < y + height)
+
+    def test_the_picture_of_one_block_fits_on_a_page(self):
+        whole = pathlib.Path(os.environ["TENON_TEST_SOURCE_DIR"], "samples", "graphs", "transformer.tg").read_text()
+        block = whole[:whole.index("\n", whole.index("%l1.out"))] + "\noutput y = %l1.out\nend\n"
+        self.expect(tenon("explain", self.graph(block), "--svg", self.folder / "b.svg"), 0)
+        rectangles = self.rectangles(self.folder / "b.svg")
+        self.assertGreater(sum(kind == "node" for kind, *_ in rectangles), 20)
+        self.assertLess(max(x + width for _, x, _, width, _ in rectangles), 3000)
+        self.assertLess(max(y + height for _, _, y, _, height in rectangles), 4000)
+
+    def rectangles(self, path):
+        """(kind, x, y, width, height) of every box of a picture, by a real reader of XML."""
+        found = xml.parse(path).iter("{http://www.w3.org/2000/svg}rect")
+        return [(box.get("class"), *(float(box.get(key)) for key in ("x", "y", "width", "height")))
+                for box in found if box.get("class")]
 
     def test_what_is_no_graph_no_file_no_device(self):
         self.expect(tenon("explain"), 2, "explain needs a graph", where="stderr")

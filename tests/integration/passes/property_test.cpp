@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The property: a random graph, through random passes, planned for the device with what the passes decided about memory,
+// computes what an interpreter in double precision computes.
+//
+// Invariant: the bound is what rounding every value to its type does to the very same graph, by the interpreter; graphs whose
+// ops jump are left out, for a rounding may take them anywhere.
+#include "integration/device.hpp"
+#include "support/full.hpp"
+#include "support/random_graph.hpp"
+#include "support/seed.hpp"
+
+#include "conformance/ops/number.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+using namespace tenon;
+using namespace tenon::test;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+bool jumps(const Graph& graph) {
+  static const std::set<Op> jumping = {Op::floor,   Op::sign,          Op::argmax,    Op::mod,
+                                       Op::equal,   Op::not_equal,     Op::less,      Op::less_equal,
+                                       Op::greater, Op::greater_equal, Op::relu_grad, Op::max_pool_grad,
+                                       Op::where};
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                     [&](const Graph::Node& node) { return jumping.contains(node.op); });
+}
+
+passes::Options random_options(std::mt19937_64& random) {
+  const auto half = [&] { return random() % 2 == 0; };
+  passes::Options out;
+  if (half()) out.prune = passes::PruneOptions{};
+  if (random() % 3 == 0) out.amp = passes::AmpOptions{.half = half() ? f16 : bf16};
+  if (half()) out.pad = passes::PadOptions{.multiple = 4, .max_growth = 100, .all_types = true};
+  if (half()) out.layout = passes::LayoutOptions{};
+  if (half()) out.addto = passes::AddtoOptions{};
+  if (random() % 4 != 0) out.in_place = passes::InPlaceOptions{};
+  return out;
+}
+
+Bytes bytes_of(const conform::Tensor& tensor) {
+  const uint64_t width = bits(static_cast<DType>(tensor.dtype)) / 8;
+  Bytes out(tensor.at.size() * width);
+  for (size_t i = 0; i < tensor.at.size(); ++i)
+    conform::encode(tensor.dtype, tensor.at[i], out.data() + i * width);
+  return out;
+}
+
+// Runs the plan with a new parameter over the old one wherever it may be.
+std::map<std::string, Bytes> run_plan(const Plan& plan, Device& device, Stream& stream,
+                                      const Tensors& leaves) {
+  std::map<std::string, Buffer> buffers;
+  std::map<std::string, std::string> over;
+  for (const Plan::Renewal& renewal : plan.renewals()) over.emplace(renewal.output, renewal.param);
+  std::vector<Binding> bindings;
+  const Graph& graph = plan.graph();
+  for (const auto& [index, tensor] : leaves) {
+    const Graph::ValueInfo& info = graph.values()[index];
+    if (info.role == Graph::Role::constant) continue;
+    const Bytes bytes = bytes_of(tensor);
+    Buffer& buffer = buffers[info.name] = must(device.allocate(stream, bytes.size()));
+    if (!bytes.empty()) must(stream.upload(buffer.span(), bytes));
+    bindings.push_back({info.name, buffer.span()});
+  }
+  for (const Graph::Output& output : graph.outputs()) {
+    if (!over.contains(output.name))
+      buffers[output.name] = must(device.allocate(stream, graph.values()[output.value].spec.bytes()));
+    const Buffer& buffer = buffers.at(over.contains(output.name) ? over.at(output.name) : output.name);
+    bindings.push_back({output.name, buffer.span()});
+  }
+  must(plan.run(stream, bindings));
+  std::map<std::string, Bytes> out;
+  for (const Graph::Output& output : graph.outputs()) {
+    const Buffer& buffer = buffers.at(over.contains(output.name) ? over.at(output.name) : output.name);
+    Bytes& bytes = out[output.name];
+    bytes.resize(buffer.bytes());
+    if (!bytes.empty()) must(stream.download(bytes, buffer.span()));
+  }
+  must(stream.sync());
+  return out;
+}
+
+// The largest of |a - b| over the finite elements, and of |b|.
+struct Distance {
+  double apart = 0, size = 0;
+  bool same_kind = true;  // finite where the other is
+};
+Distance distance(const std::vector<double>& a, const std::vector<double>& b) {
+  Distance out;
+  for (size_t i = 0; i < a.size(); ++i) {
+    out.same_kind = out.same_kind && std::isfinite(a[i]) == std::isfinite(b[i]);
+    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) continue;
+    out.apart = std::max(out.apart, std::fabs(a[i] - b[i]));
+    out.size = std::max(out.size, std::fabs(b[i]));
+  }
+  return out;
+}
+
+std::vector<double> numbers_of(const conform::Tensor& tensor) {
+  std::vector<double> out;
+  const Bytes bytes = bytes_of(tensor);
+  const uint64_t width = bits(static_cast<DType>(tensor.dtype)) / 8;
+  for (size_t i = 0; i < tensor.at.size(); ++i) {
+    const conform::Scalar one = conform::decode(tensor.dtype, bytes.data() + i * width);
+    out.push_back(static_cast<DType>(tensor.dtype) >= f16
+                      ? one.real
+                      : static_cast<double>(static_cast<int64_t>(one.whole)));
+  }
+  return out;
+}
+
+double unit(DType dtype) { return dtype == f16 ? 0x1p-10 : dtype == bf16 ? 0x1p-7 : 0x1p-20; }
+
+}  // namespace
+
+TEST_CASE("passes: random graphs through random passes and a plan compute what an interpreter computes") {
+  Runtime runtime = open();
+  Device device = target(runtime);
+  Stream stream = must(device.stream());
+  const uint64_t first = seed();
+  const int count = full_or("random graphs", 60, 600);
+  size_t compared = 0, in_place = 0, placed = 0;
+  for (int i = 0; i < count; ++i) {
+    const uint64_t one = first + static_cast<uint64_t>(i);
+    const RandomGraph made = random_graph(one);
+    std::mt19937_64 random(one);
+    const passes::Rewritten work = must(passes::run(made.graph, random_options(random)));
+    if (jumps(work.graph)) continue;
+    INFO("TENON_TEST_SEED=" << one << "\n" << work.graph.text() << passes::explain(work.notes));
+    const auto planned = plan(work, device);
+    if (planned.code() == TN_UNSUPPORTED) continue;
+    REQUIRE_MESSAGE(planned.ok(), planned.message());
+    Leaves leaves = made.leaves;
+    for (const passes::Master& master : work.masters) leaves.emplace(master.master, leaves.at(master.param));
+    const Tensors given = bound(work.graph, leaves), exact = run(work.graph, given),
+                  rounded = run_rounded(work.graph, given);
+    const auto found = run_plan(*planned, device, stream, given);
+    for (const Graph::Output& output : work.graph.outputs()) {
+      const DType dtype = work.graph.values()[output.value].spec.dtype;
+      conform::Tensor got = exact.at(output.value);
+      const uint64_t width = bits(dtype) / 8;
+      for (size_t k = 0; k < got.at.size(); ++k)
+        got.at[k] = conform::decode(got.dtype, found.at(output.name).data() + k * width);
+      const Distance roundings =
+                         distance(numbers_of(rounded.at(output.value)), numbers_of(exact.at(output.value))),
+                     error = distance(numbers_of(got), numbers_of(exact.at(output.value)));
+      INFO(planned->explain());
+      CHECK_MESSAGE(error.same_kind, output.name);
+      const double limit = 16 * roundings.apart + unit(dtype) * (1 + error.size);
+      CHECK_MESSAGE(error.apart <= limit,
+                    output.name << " is off by " << error.apart << ", more than " << limit);
+    }
+    ++compared;
+    in_place += planned->explain().find("in place 0") == std::string::npos && !work.aliases.empty() ? 1 : 0;
+    placed += work.placements.empty() ? 0 : 1;
+  }
+  MESSAGE("compared " << compared << ", with values in place " << in_place << ", placed " << placed);
+  if (compared == 0) TENON_SKIP("random graphs", device.name() + " runs none of them whole");
+  if (device_under_test().plugin == "cpu") {
+    CHECK(compared > static_cast<size_t>(count) / 6);
+    CHECK(in_place > 0);
+    CHECK(placed > 0);
+  }
+}
