@@ -11,14 +11,15 @@ cmake             | configures the build
 ninja-build       | runs the build
 make              | what cmake uses where nobody names a generator, as in the documents
 g++               | compiles everything
-clang-LLVM        | compiles the ThreadSanitizer build
-libclang-rt-LLVM-dev | the sanitizer run-times of that clang
+clang-LLVM        | compiles the ThreadSanitizer build and the fuzzers
+libclang-rt-LLVM-dev | the sanitizer run-times of that clang, and libFuzzer
 libomp-LLVM-dev   | the OpenMP run-time ThreadSanitizer understands, with Archer
 ?clang-format-14  | ./dev fmt (other versions format differently)
 ?clang-tidy-14    | ./dev lint
 ccache            | repeated builds
 mold              | fast linking
 pkg-config        | tests the installed tenon.pc
+?libxbyak-dev     | generates code for elementwise passes of the CPU plugin (header-only, x86-64)
 libdnnl-dev       | oneDNN: matmul, convolution and normalisation of the CPU plugin
 libtomlplusplus-dev | reads manifests and options (header-only)
 libcli11-dev      | command line of the tenon program
@@ -43,6 +44,8 @@ TEST_PACKAGES='
 # shellcheck disable=SC2034
 FULL_PACKAGES='
 debootstrap       | makes the bare systems of the full test
+g++-aarch64-linux-gnu | compiles for arm64
+qemu-user-static  | runs what was compiled for arm64
 '
 # Only for ./dev bench SUITE --peers.
 # shellcheck disable=SC2034

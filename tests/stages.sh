@@ -98,8 +98,15 @@ record_full_run() {
   mv "$page.new" "$page"
 }
 
+# Emulated, so with the short counts.
+run_arm64() { TENON_TEST_FULL=0 run_ctest arm64; }
+
 full_stages() {
   local suite
+  stage "fuzz build" build_preset fuzz
+  [[ $STAGE_STATUS -ne 0 ]] || stage "readers of text (libFuzzer)" run_ctest fuzz
+  stage "arm64 build (cross, -Werror)" build_preset arm64
+  [[ $STAGE_STATUS -ne 0 ]] || stage "unit tests (arm64, under qemu)" run_arm64
   for suite in bookworm trixie; do
     stage "bare $suite: demo and test" tests/full/chroot.sh "$suite"
   done
@@ -107,7 +114,7 @@ full_stages() {
 }
 
 cmd_test() {
-  local full='' option
+  local full='' option released=tenon_product in_tsan=(-LE '^conformance$')
   for option in "$@"; do
     case $option in
       --full) full=1 ;;
@@ -115,15 +122,18 @@ cmd_test() {
       *) die "test: unknown option '$option'" ;;
     esac
   done
-  [[ -z $full ]] || export TENON_TEST_FULL=1
+  if [[ -n $full ]]; then
+    export TENON_TEST_FULL=1
+    released=all in_tsan=()
+  fi
   SECONDS=0
   needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
-  needed_stage "release build" build_preset release
+  needed_stage "release build" build_preset release --target "$released"
   needed_stage "ci build (ASan, UBSan, -Werror)" build_preset ci
   stage "tests, house checks, ABI (ci)" run_ctest ci
   stage "package and binaries (release)" run_ctest release -L '^release$'
-  stage "tsan build" build_preset tsan --target tenon_tsan_tests
-  [[ $STAGE_STATUS -ne 0 ]] || stage "tests (tsan)" run_ctest tsan
+  stage "tsan build" build_preset tsan --target tenon_tsan_tests ${full:+tenon_cli}
+  [[ $STAGE_STATUS -ne 0 ]] || stage "tests (tsan)" run_ctest tsan "${in_tsan[@]}"
   [[ -z $full ]] || full_stages
   close_tests
 }

@@ -10,7 +10,8 @@ The program prints one JSON object a line on standard output:
    "ours": [one figure per run], "theirs": [the same number of figures, interleaved with ours] or null,
    "why_no_peer": "libmimalloc.so.2 is not installed", "limit": the run's own measured ceiling or null,
    "judge": "fastest" or "median"}
-A row that could not be measured at all is {"name": ..., "left_out": "no CUDA device"}.
+A row that could not be measured at all is {"name": ..., "left_out": "no CUDA device"}; what a reader has to know, versions
+and settings of peers, is {"note": ...}.
 Units of time (ns, us, ms, s), counts and bytes are better when lower, rates ("GB/s") when higher.
 See README.md in this folder for how the figures are made from these rows.
 """
@@ -163,7 +164,9 @@ def left_out(row, targets):
     return unmeasured(row["name"], None, row["left_out"], mine)
 
 
-def report(suite, raw_rows, targets, machine):
+def report(suite, raw_rows, targets, machine, commit=None):
+    notes = [row["note"] for row in raw_rows if "note" in row]
+    raw_rows = [row for row in raw_rows if "note" not in row]
     measured = [row for row in raw_rows if "left_out" not in row]
     gone = [row for row in raw_rows if "left_out" in row]
     rows = [report_row(row, targets) for row in measured] + [left_out(row, targets) for row in gone]
@@ -172,7 +175,7 @@ def report(suite, raw_rows, targets, machine):
                 any(fnmatch.fnmatchcase(row["name"], target["row"]) for row in gone):
             continue
         rows.append(unmeasured(target["row"], target.get("peer"), "no such row was measured", [target]))
-    return {"suite": suite, "machine": machine, "rows": rows}
+    return {"suite": suite, "machine": machine, "commit": commit, "notes": notes, "rows": rows}
 
 
 def load_targets(path, suite):
@@ -201,6 +204,13 @@ def describe_machine():
     return f"{model}, {cores} cores, {platform.system()} {platform.release()}"
 
 
+def describe_commit(tree):
+    """The commit that is measured, marked where the tree differs from it; None outside of git."""
+    done = subprocess.run(["git", "-C", str(tree), "describe", "--always", "--dirty"], stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=False)
+    return done.stdout.strip() or None
+
+
 def run_program(program):
     """The raw rows of one run; everything the program says on standard error passes through."""
     if not os.access(program, os.X_OK):
@@ -217,7 +227,7 @@ def run_program(program):
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:
             raise BenchError(f"{program}: line {number} of its output is no JSON ({error}): {line[:80]}") from error
-    if not rows:
+    if not any("note" not in row for row in rows):
         raise BenchError(f"{program} printed no rows")
     return rows
 
@@ -239,7 +249,7 @@ def table(result):
                       row["unit"] or "-", number(row["ratio"], 3), number(row["spread"], 2), fraction,
                       row["target"] or "-", verdict(row["met"])])
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    text = [f"suite {result['suite']} on {result['machine']}"]
+    text = [f"suite {result['suite']} on {result['machine']}", *result["notes"]]
     text += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
     return "\n".join(text)
 
@@ -255,7 +265,7 @@ def main(arguments=None):
     try:
         targets = load_targets(options.targets, options.suite)
         rows = run_program(options.bin / f"bench_{options.suite}")
-        result = report(options.suite, rows, targets, describe_machine())
+        result = report(options.suite, rows, targets, describe_machine(), describe_commit(here))
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2

@@ -139,8 +139,14 @@ class Program(unittest.TestCase):
         status, result = self.run_suite(f"echo '{json.dumps(row())}'",
                                         's = [{ row = "r", kind = "min_ratio", value = 1.5, source = "x" }]')
         self.assertEqual(status, 0)
-        self.assertEqual(list(result), ["suite", "machine", "rows"])
+        self.assertEqual(list(result), ["suite", "machine", "commit", "notes", "rows"])
         self.assertTrue(result["rows"][0]["met"])
+
+    def test_notes_are_told_and_are_no_rows(self):
+        note = json.dumps({"note": "torch 9, 2 threads"})
+        _, result = self.run_suite(f"echo '{note}'; echo '{json.dumps(row())}'")
+        self.assertEqual((result["notes"], len(result["rows"])), (["torch 9, 2 threads"], 1))
+        self.assertEqual(self.run_suite(f"echo '{note}'"), (2, None))
 
     def test_a_missed_target_is_a_failure(self):
         status, result = self.run_suite(f"echo '{json.dumps(row())}'",

@@ -14,11 +14,19 @@ void print_list(const char* key, const std::vector<double>& values) {
   std::printf("]");
 }
 
+// What may stand between quotes as it is.
+std::string plain(const std::string& text) {
+  std::string words;
+  for (const char c : text)
+    words += c == '"' || c == '\\' || (static_cast<unsigned char>(c) < 0x20) ? '\'' : c;
+  return words;
+}
+
 void print_text(const char* key, const std::string& text) {
   if (text.empty())
     std::printf(", \"%s\": null", key);
   else
-    std::printf(", \"%s\": \"%s\"", key, text.c_str());
+    std::printf(", \"%s\": \"%s\"", key, plain(text).c_str());
 }
 
 }  // namespace
@@ -38,10 +46,13 @@ void print(const Row& row) {
   std::fflush(stdout);
 }
 
+void note(const std::string& words) {
+  std::printf("{\"note\": \"%s\"}\n", plain(words).c_str());
+  std::fflush(stdout);
+}
+
 void left_out(const std::string& name, const std::string& why) {
-  std::string words;
-  for (const char c : why) words += c == '"' || c == '\\' || c == '\n' ? '\'' : c;
-  std::printf("{\"name\": \"%s\", \"left_out\": \"%s\"}\n", name.c_str(), words.c_str());
+  std::printf("{\"name\": \"%s\", \"left_out\": \"%s\"}\n", name.c_str(), plain(why).c_str());
   std::fflush(stdout);
 }
 

@@ -27,12 +27,20 @@ double time_of(uint64_t count, Body&& body) {
   return (now_ns() - start) / static_cast<double>(count);
 }
 
+// A peer that is measured beside the others in the same runs.
+struct Rival {
+  std::string peer{};
+  std::vector<double> theirs{};
+  std::string why{};  // it has no figures
+};
+
 struct Row {
   std::string name, peer{}, unit = "ns";
   std::vector<double> ours{}, theirs{};
   std::string why_no_peer{};
   double limit = 0;     // what this machine can do, measured in the same run; 0: none
   bool median = false;  // the figure is the median of the runs, not the fastest
+  std::vector<Rival> rivals{};
 };
 
 // Measures both in turn, after one run of each to warm up.
@@ -56,8 +64,10 @@ Row alone(std::string name, uint64_t count, Ours&& ours) {
   return row;
 }
 
-// Prints the row as one line of JSON. [one thread]
+// Prints the row as one line of JSON, without its rivals. [one thread]
 void print(const Row& row);
+// Prints what the reader of a report has to know: versions, settings.
+void note(const std::string& words);
 // Prints that a row could not be measured, and why.
 void left_out(const std::string& name, const std::string& why);
 

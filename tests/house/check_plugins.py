@@ -11,7 +11,7 @@ import house
 REQUIRED = ("CMakeLists.txt", "README.md", "plugin.cpp", "device.cpp", "capabilities.toml")
 ROOMS = ("plugin", "device", "stream", "kernel", "comm", "driver")
 ALLOWED = set(REQUIRED) | {"gpu-check.sh"} | {f"{room}.{suffix}" for room in ROOMS for suffix in ("cpp", "hpp")}
-FOLDERS = {"engine", "kernels", "profiles"}  # machinery behind the rooms, op families, devices known
+FOLDERS = {"comm", "engine", "kernels", "profiles"}  # machinery behind the rooms, op families, devices known
 CODE = re.compile(r"//[^\n]*|/\*.*?\*/|^[ \t]*#[^\n]*|[\s;{}]|namespace(\s+[\w:]+)?", re.DOTALL | re.MULTILINE)
 
 

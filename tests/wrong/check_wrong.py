@@ -4,8 +4,8 @@
 Invariant: the named case fails, every other selected case still gets a verdict, nothing of the plugin's output reaches
 ours, and the failing case's reproduce line, pasted into a shell as it is, fails in the same words.
   check_wrong.py TOOL PLUGIN.so            a wrong plugin; its row is found by the file's name
-  check_wrong.py TOOL PLUGIN.so --control  the honest plugin: all of level 0 passes, under --verify; of level 1, what
-                                           it runs at all
+  check_wrong.py TOOL PLUGIN.so --control  the honest plugin: all of level 0 passes, under --verify; of levels 1
+                                           and 2, what it runs at all
   check_wrong.py --rows FOLDER             every plugin of the folder has a row, every row a plugin
 """
 import json
@@ -18,7 +18,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
 NOT_WRONG = {"honest", "honest_kernel", "right"}
-UNSUPPORTED_TYPE = "op add: f64"  # which the honest plugin refuses, and one wrong plugin boasts of
+# What the honest plugin refuses, and a wrong one boasts of.
+NOT_COMPUTED = ("op add: f64", "fused mul: f32")
+FRAGMENTS = ("op *", "kernel: *", "launch: *", "fused add: *", "fused: *", "group: *", "refuse: *")
 # What a plugin can do to the process it lives in: the run must survive each, so each must have its plugin.
 HOSTILE = {"crashes", "hangs", "exits", "forks", "closes_descriptors", "talks_to_stdout"}
 MEASURED = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)?")  # addresses, times and counts differ from run to run
@@ -53,13 +55,13 @@ def check_control(tool, plugin):
     bad = [c["name"] for c in report["cases"] if c["verdict"] != "passed"]
     expect(code == 0 and not bad, f"the honest plugin must pass every case, these did not: {bad}\n{output}")
     print(f"{len(report['cases'])} cases passed")
-    code, report, output = conform(tool, plugin, "--filter", "op *", "--filter", "kernel: *", "--filter", "launch: *")
+    code, report, output = conform(tool, plugin, *(word for name in FRAGMENTS for word in ("--filter", name)))
     verdicts = {c["name"]: c["verdict"] for c in report["cases"]}
     expect(code == 0, f"the honest plugin must fail no op's case\n{output}")
     caught_by = {case for case in rows().values() if case in verdicts}
-    bad = sorted(case for case in caught_by if verdicts[case] != "passed" and not case.startswith(UNSUPPORTED_TYPE))
+    bad = sorted(case for case in caught_by if verdicts[case] != "passed" and not case.startswith(NOT_COMPUTED))
     expect(caught_by and not bad, f"these catch a wrong plugin, and the honest one does not pass them: {bad}\n{output}")
-    print(f"{list(verdicts.values()).count('passed')} cases of ops and kernels passed")
+    print(f"{list(verdicts.values()).count('passed')} cases of ops, kernels and fragments passed")
     check_seeds(tool, plugin)
 
 

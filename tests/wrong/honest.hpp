@@ -103,14 +103,30 @@ struct Operand {
   uint64_t elements = 0;
 };
 
-struct Kernel {
+// Where a tensor lies: a binding's number, or an offset in the workspace.
+struct Slot {
+  bool bound = false;
+  uint64_t at = 0;
+};
+
+struct Node {
   uint32_t op = TN_OP_NONE;
   std::vector<Operand> inputs{};
   Operand output{};
+  std::vector<Slot> from{};
+  Slot to{};
+
+  // Computes it as op `as`.
+  void run(const Arithmetic& how, uint32_t as, const std::vector<const float*>& in, float* out) const;
+};
+
+struct Kernel {
+  std::vector<Node> nodes{};
+  uint64_t workspace = 0;  // bytes of inner values
 
   void info(tn_kernel_info& out) const;
-  Status launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace);
-  void run(const std::vector<std::byte*>& at) const;
+  Status launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace_span);
+  void run(const std::vector<std::byte*>& at, std::byte* inner) const;
 };
 
 class Device {

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // honest_kernel.cpp: rules and loops of the honest plugin's kernels: add and max of f32, div of i32, sum of f32 over the
-// last dims, identity of both.
+// last dims, identity of f32; any number of them as one fragment, whose inner values lie in the workspace.
 #include "honest.hpp"
 
+#include <tenon/author/op_rules.hpp>
 #include <tenon/author/support.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <utility>
 
 namespace honest {
 
@@ -64,111 +67,151 @@ Operand seen_from(TensorView tensor, TensorView output) {
   return out;
 }
 
-Status check_shapes(const tn_node& node, const FragmentView& f) {
-  const TensorView out = f.tensor(node.outputs[0]);
-  std::vector<int64_t> dims;
-  for (uint32_t n = 0; n < node.input_count; ++n) {
-    const TensorView in = f.tensor(node.inputs[n]);
-    for (uint32_t i = 0; node.op != TN_OP_sum && i < in.rank(); ++i) {
-      const bool inside = in.rank() <= out.rank();
-      const int64_t there = inside ? out.dims()[out.rank() - in.rank() + i] : -1;
-      if (in.dims()[i] != 1 && in.dims()[i] != there)
-        return Status(TN_INVALID, text("input ", n, " does not broadcast to the output"));
-    }
+// Why a node does not run here; empty when it does.
+std::string obstacle(const tn_node& node, const FragmentView& f) {
+  const auto op = tenon::author::op_row(node.op);
+  if (!elementwise(node.op) && node.op != TN_OP_sum) return text("op ", op.name, " is not computed here");
+  for (uint32_t i = 0; i < node.input_count; ++i) {
+    const TensorView in = f.tensor(node.inputs[i]);
+    if (in.dtype() != dtype_of(node.op))
+      return text(op.name, " is not computed in ", tenon::author::dtype_name(in.dtype()));
   }
-  const TensorView in = f.tensor(node.inputs[0]);
-  if (node.op == TN_OP_identity && !tenon::author::same_dims(in, out))
-    return Status(TN_INVALID, "identity keeps the shape");
+  if (node.op == TN_OP_sum && !sums_last(node, f.tensor(node.inputs[0])))
+    return "sums run over the last dims of a dense tensor";
   return {};
+}
+
+// Every output is made by a node, and is one output only.
+bool plain_outputs(const FragmentView& f) {
+  std::set<uint32_t> made, given;
+  for (const tn_node& node : f.nodes()) made.insert(node.outputs[0]);
+  return std::all_of(f.outputs().begin(), f.outputs().end(),
+                     [&](uint32_t tensor) { return made.count(tensor) == 1 && given.insert(tensor).second; });
+}
+
+Arithmetic usual() {
+  return {.add = [](float a, float b) { return a + b; },
+          .maximum = [](float a, float b) { return a > b || std::isnan(a) ? a : b; },
+          .divide = quotient,
+          .sum = sum_of,
+          .place = place_of,
+          .count = [](uint64_t n) { return n; },
+          .prepare = [](float*, uint64_t) {},
+          .op = [](uint32_t op, bool) { return op; },
+          .inner = [](float x) { return x; }};
 }
 
 }  // namespace
 
 Arithmetic& arithmetic() {
-  static Arithmetic made{.add = [](float a, float b) { return a + b; },
-                         .maximum = [](float a, float b) { return a > b || std::isnan(a) ? a : b; },
-                         .divide = quotient,
-                         .sum = sum_of,
-                         .place = place_of,
-                         .count = [](uint64_t n) { return n; },
-                         .prepare = [](float*, uint64_t) {}};
+  static Arithmetic made = usual();
+  return made;
+}
+
+Arithmetic& fused_arithmetic() {
+  static Arithmetic made = usual();
   return made;
 }
 
 Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   const FragmentView f(fragment);
-  if (f.nodes().size() != 1)
-    return f.nodes().empty() ? Status(TN_INVALID, "there are no nodes")
-                             : tenon::author::refuse(out, "one node at a time");
-  const tn_node& node = f.nodes()[0];
-  const auto op = tenon::author::op_row(node.op);
-  if ((!elementwise(node.op) && node.op != TN_OP_sum) || node.version > op.version)
-    return tenon::author::refuse(out, text("op ", op.name, " is not computed here"));
+  TN_TRY(tenon::author::check_rules(f));
   for (const tn_tensor& tensor : f.tensors()) {
     if (tensor.layout != 0 || (tensor.flags & TN_TENSOR_CONSTANT) != 0)
       return tenon::author::refuse(out, "private layouts and constants are not known here");
-    if (tensor.dtype != dtype_of(node.op))
-      return tenon::author::refuse(
-          out, text(op.name, " is not computed in ", tenon::author::dtype_name(tensor.dtype)));
   }
-  if (node.op == TN_OP_sum && !sums_last(node, f.tensor(node.inputs[0])))
-    return tenon::author::refuse(out, "sums run over the last dims of a dense tensor");
-  TN_TRY(check_shapes(node, f));
-  out.alias_mask = elementwise(node.op) ? ~uint64_t{0} : 0;
+  for (const tn_node& node : f.nodes()) {
+    const std::string reason = obstacle(node, f);
+    if (!reason.empty()) return tenon::author::refuse(out, reason);
+  }
+  if (!plain_outputs(f)) return tenon::author::refuse(out, "an output is an input, or is given out twice");
+  // A later node may read what an earlier one would overwrite.
+  const bool alone = f.nodes().size() == 1 && elementwise(f.nodes()[0].op);
+  out.alias_mask = alone ? ~uint64_t{0} : 0;
   return tenon::author::accept(out);
 }
 
-Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment, const tn_compile_options&) {
+Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
+                                                const tn_compile_options& options) {
   tn_support answer{};
   TN_TRY(supports(fragment, answer));
   if (answer.verdict == TN_SUPPORT_NO) return Status(TN_UNSUPPORTED, answer.reason);
   const FragmentView f(fragment);
-  const tn_node& node = f.nodes()[0];
-  const TensorView out = f.tensor(node.outputs[0]);
   auto made = std::make_unique<Kernel>();
-  made->op = node.op;
-  for (uint32_t i = 0; i < node.input_count; ++i) {
-    const TensorView in = f.tensor(node.inputs[i]);
-    made->inputs.push_back(node.op == TN_OP_sum ? Operand{.elements = in.elements()} : seen_from(in, out));
+  std::vector<Slot> slots(f.tensors().size());
+  for (uint32_t i = 0; i < f.inputs().size(); ++i) slots[f.inputs()[i]] = {.bound = true, .at = i};
+  for (uint32_t i = 0; i < f.outputs().size(); ++i)
+    slots[f.outputs()[i]] = {.bound = true, .at = f.inputs().size() + i};
+  for (const tn_node& node : f.nodes()) {
+    Slot& slot = slots[node.outputs[0]];
+    const TensorView out = f.tensor(node.outputs[0]);
+    if (!slot.bound)
+      slot.at = std::exchange(made->workspace, made->workspace + out.elements() * sizeof(float));
+    Node& step = made->nodes.emplace_back();
+    step.op = node.op;
+    for (uint32_t i = 0; i < node.input_count; ++i) {
+      const TensorView in = f.tensor(node.inputs[i]);
+      step.from.push_back(slots[node.inputs[i]]);
+      step.inputs.push_back(node.op == TN_OP_sum ? Operand{.elements = in.elements()} : seen_from(in, out));
+    }
+    step.to = slot;
+    step.output = seen_from(out, out);
   }
-  made->output = seen_from(out, out);
-  return made;
+  if (made->workspace <= options.workspace_limit) return made;
+  return Status(TN_UNSUPPORTED, text("inner values take ", made->workspace,
+                                     " bytes of workspace, the limit is ", options.workspace_limit));
 }
 
-void Kernel::info(tn_kernel_info& out) const { tenon::author::set_text(out.engine, "honest loops"); }
+void Kernel::info(tn_kernel_info& out) const {
+  tenon::author::set_text(out.engine, "honest loops");
+  out.workspace_bytes = workspace;
+}
 
-Status Kernel::launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& /*workspace*/) {
+Status Kernel::launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace_span) {
   std::vector<std::byte*> at;
   for (const tn_span& span : bindings) at.push_back(place(span));
-  return stream.enqueue([work = *this, at] { work.run(at); });
+  std::byte* const inner = workspace != 0 ? place(workspace_span) : nullptr;
+  return stream.enqueue([work = *this, at, inner] { work.run(at, inner); });
 }
 
-void Kernel::run(const std::vector<std::byte*>& at) const {
-  const Arithmetic& how = arithmetic();
+void Kernel::run(const std::vector<std::byte*>& at, std::byte* inner) const {
+  const Arithmetic& how = nodes.size() > 1 ? fused_arithmetic() : arithmetic();
+  for (const Node& node : nodes) {
+    const auto data = [&](const Slot& slot) {
+      return reinterpret_cast<float*>(slot.bound ? at[slot.at] : inner + slot.at);
+    };
+    std::vector<const float*> in;
+    for (const Slot& slot : node.from) in.push_back(data(slot));
+    float* const out = data(node.to);
+    how.prepare(out, node.output.elements);
+    node.run(how, how.op(node.op, &node == &nodes.back()), in, out);
+    for (uint64_t i = 0; !node.to.bound && node.op != TN_OP_div && i < node.output.elements; ++i)
+      out[i] = how.inner(out[i]);
+  }
+}
+
+void Node::run(const Arithmetic& how, uint32_t as, const std::vector<const float*>& in, float* out) const {
   const auto where = [&](const Operand& operand, uint64_t i) {
     return how.place(operand.rank, operand.dims.data(), operand.strides.data(), i);
   };
-  const auto* const a = reinterpret_cast<const float*>(at[0]);
-  auto* const out = reinterpret_cast<float*>(at.back());
-  how.prepare(out, output.elements);
-  if (op == TN_OP_sum) {
+  const float *const a = in.front(), *const b = in.back();
+  if (as == TN_OP_sum) {
     const auto length = static_cast<int64_t>(inputs[0].elements / std::max<uint64_t>(output.elements, 1));
     for (uint64_t i = 0; i < how.count(output.elements); ++i)
       out[where(output, i)] = how.sum(a + static_cast<int64_t>(i) * length, length, 1);
     return;
   }
   for (uint64_t i = 0; i < how.count(output.elements); ++i) {
-    const int64_t to = where(output, i), from = where(inputs[0], i), other = where(inputs.back(), i);
-    const auto* const b = reinterpret_cast<const float*>(at[inputs.size() - 1]);
-    if (op == TN_OP_add) {
-      out[to] = how.add(a[from], b[other]);
-    } else if (op == TN_OP_max) {
-      out[to] = how.maximum(a[from], b[other]);
-    } else if (op == TN_OP_identity) {
-      std::memcpy(&out[to], &a[from], sizeof(float));
+    const int64_t there = where(output, i), here = where(inputs[0], i), other = where(inputs.back(), i);
+    if (as == TN_OP_add) {
+      out[there] = how.add(a[here], b[other]);
+    } else if (as == TN_OP_max) {
+      out[there] = how.maximum(a[here], b[other]);
+    } else if (as == TN_OP_identity) {
+      std::memcpy(&out[there], &a[here], sizeof(float));
     } else {
-      reinterpret_cast<int32_t*>(out)[to] =
-          how.divide(reinterpret_cast<const int32_t*>(a)[from], reinterpret_cast<const int32_t*>(b)[other]);
+      reinterpret_cast<int32_t*>(out)[there] =
+          how.divide(reinterpret_cast<const int32_t*>(a)[here], reinterpret_cast<const int32_t*>(b)[other]);
     }
   }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// honest_kernel.hpp: the honest plugin's kernels: five ops over strided tensors, one element after another.
+// honest_kernel.hpp: the honest plugin's kernels: five ops over strided tensors, one element after another, alone and as
+// fragments of several nodes.
 //
-// A wrong plugin exchanges a function of `arithmetic()`; only C headers are needed for that.
+// A wrong plugin exchanges a function of `arithmetic()`, or of `fused_arithmetic()` to be wrong in fragments of several
+// nodes only; only C headers are needed for that.
 // Invariant: with nothing exchanged, what `supports` takes is computed by ops.def.
 #pragma once
 
@@ -22,9 +24,15 @@ struct Arithmetic {
   uint64_t (*count)(uint64_t n);
   // Comes before the first element is read.
   void (*prepare)(float* output, uint64_t n);
+  // What a node computes whose op is `op`.
+  uint32_t (*op)(uint32_t op, bool last);
+  // What is kept of an element of an inner value.
+  float (*inner)(float x);
 };
 
 // Those of this process. Changed before the plugin is entered, if at all.
 Arithmetic& arithmetic();
+// Of fragments of several nodes.
+Arithmetic& fused_arithmetic();
 
 }  // namespace honest

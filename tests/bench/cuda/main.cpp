@@ -6,9 +6,9 @@
 // Prediction, before any run: d = a + b + c moves 4 bytes for each it writes, a copy moves 2. Both are bound by memory, so
 // the addition takes as long as a copy of twice the bytes: that copy, by the bare driver in the same run, is the limit.
 // Invariant: without a device every row is left out by name, and says why.
+#include "../peer.hpp"
 #include "../row.hpp"
 #include "bare.hpp"
-#include "torch_peer.hpp"
 
 #include <tenon/tenon.hpp>
 
@@ -57,7 +57,7 @@ void copy_row(Bench& b) {
 }
 
 // One row for each way of torch's, each beside runs of ours.
-void add3_rows(Bench& b, TorchPeer& torch) {
+void add3_rows(Bench& b, Peer& torch) {
   const tenon::Kernel kernel = *b.device.compile(sum_of_three(b.bytes / 4));
   const tenon::Buffer inputs[] = {*b.device.allocate(b.stream, 2 * b.bytes),
                                   *b.device.allocate(b.stream, b.bytes)};
@@ -71,7 +71,7 @@ void add3_rows(Bench& b, TorchPeer& torch) {
       row.ours.push_back(device_ns(b.stream, [&] { static_cast<void>(kernel.launch(b.stream, bindings)); }) /
                          1e3);
       floor += b.bare.copy_ns(*out.address(), *inputs[0].address(), 2 * b.bytes) / 1e3 / runs;
-      if (torch.usable()) row.theirs.push_back(torch.add3_ns(how) / 1e3);
+      if (torch.why().empty()) row.theirs.push_back(torch.figure(how) / 1e3);
     }
     row.limit = floor;
     row.why_no_peer = torch.why();
@@ -137,7 +137,8 @@ int main(int argc, char** argv) {
   const Bare bare(why);
   if (!bare.usable()) return all_left_out("the bare driver cannot be compared with: " + why);
   Bench b{.device = *device, .stream = *device->stream(), .bare = bare, .bytes = bytes};
-  TorchPeer torch(bytes);
+  Peer torch(BENCH_PEER, {std::to_string(bytes)});
+  if (torch.why().empty()) note(torch.about());
   copy_row(b);
   add3_rows(b, torch);
   call_rows(b);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch as a peer: reads "eager" or "compile" a line, answers with the device's time of d = a + b + c in ns.
+"""torch as a peer (../peer.hpp): reads "eager" or "compile" a line, answers with the device's time of d = a + b + c in ns.
 Invariant: outputs are allocated beforehand, so no allocator is measured; an answer that begins with ! is a failure."""
 import sys
 
@@ -24,7 +24,7 @@ def main():
 
     compiled_sum = torch.compile(lambda x, y, z: x + y + z)
     ways = {"eager": eager, "compile": lambda: compiled_sum(a, b, c)}
-    print("ready", flush=True)
+    print(f"ready torch {torch.__version__} on {torch.cuda.get_device_name()}", flush=True)
     for line in sys.stdin:
         try:
             way = ways[line.strip()]

@@ -11,5 +11,7 @@ int main() {
   bench::norm_rows();
   bench::update_rows();
   bench::attention_rows();
+  bench::matmul_rows();
+  bench::conv_rows();
 #endif
 }

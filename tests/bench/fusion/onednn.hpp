@@ -42,6 +42,14 @@ inline memory bound(const memory::desc& desc, const void* address) {
   return memory(desc, engine(), const_cast<void*>(address));
 }
 
+// A convolution's tensors, and how its square window slides.
+struct ConvDescs {
+  memory::desc image, weights, result;
+};
+struct Window {
+  Dims stride, pad;
+};
+
 #if DNNL_VERSION_MAJOR >= 3
 using softmax_forward = dnnl::softmax_forward;
 using softmax_backward = dnnl::softmax_backward;
@@ -72,6 +80,16 @@ inline auto matmul_description(const memory::desc& a, const memory::desc& b, con
 inline auto sum_description(const memory::desc& x, const dnnl::primitive_attr& then) {
   return dnnl::binary::primitive_desc(engine(), dnnl::algorithm::binary_add, x, x, x, then);
 }
+inline auto conv_description(const ConvDescs& of, const Window& w) {
+  return dnnl::convolution_forward::primitive_desc(engine(), dnnl::prop_kind::forward_training,
+                                                   dnnl::algorithm::convolution_direct, of.image, of.weights,
+                                                   of.result, w.stride, w.pad, w.pad);
+}
+template <class Grad>
+auto conv_grad_description(const ConvDescs& of, const Window& w) {
+  return typename Grad::primitive_desc(engine(), dnnl::algorithm::convolution_direct, of.image, of.weights,
+                                       of.result, w.stride, w.pad, w.pad, conv_description(of, w));
+}
 #else
 using softmax_forward = dnnl::softmax_v2_forward;
 using softmax_backward = dnnl::softmax_v2_backward;
@@ -101,6 +119,18 @@ inline auto matmul_description(const memory::desc& a, const memory::desc& b, con
 }
 inline auto sum_description(const memory::desc& x, const dnnl::primitive_attr& then) {
   return dnnl::binary::primitive_desc({dnnl::algorithm::binary_add, x, x, x}, then, engine());
+}
+inline auto conv_description(const ConvDescs& of, const Window& w) {
+  return dnnl::convolution_forward::primitive_desc(
+      {dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, of.image, of.weights,
+       of.result, w.stride, w.pad, w.pad},
+      engine());
+}
+template <class Grad>
+auto conv_grad_description(const ConvDescs& of, const Window& w) {
+  return typename Grad::primitive_desc(
+      {dnnl::algorithm::convolution_direct, of.image, of.weights, of.result, w.stride, w.pad, w.pad},
+      engine(), conv_description(of, w));
 }
 #endif
 

@@ -13,5 +13,7 @@ void chain_rows();
 void norm_rows();
 void update_rows();
 void attention_rows();
+void matmul_rows();
+void conv_rows();
 
 }  // namespace bench

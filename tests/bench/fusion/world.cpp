@@ -2,6 +2,8 @@
 // world.cpp: opens the plugin, binds memory, takes figures.
 #include "world.hpp"
 
+#include "../peer.hpp"
+
 #include <omp.h>
 
 #include <algorithm>
@@ -10,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <sstream>
 
 namespace bench {
 namespace {
@@ -20,6 +23,7 @@ tenon::Runtime open_runtime() {
       .use_environment = false, .use_install_path = false, .probe = tenon::Probe::off};
   options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
   options.options["cpu.threads"] = std::to_string(threads);
+  options.options["cpu.cache"] = "off";  // what another day found is not measured
   return must(tenon::Runtime::open(std::move(options)));
 }
 
@@ -49,6 +53,36 @@ void compare(const T* ours, const T* theirs, size_t count, double tolerance, Num
       throw std::runtime_error("ours and the peer's differ: " + std::to_string(a) + " and " +
                                std::to_string(b) + " at element " + std::to_string(i));
   }
+}
+
+// torch in a process of its own, with as many threads as ours. They sleep when there is nothing to do, since ours would
+// pay for their spinning; and its memory stays with it, since fresh pages cost more than most kernels.
+Peer& torch() {
+  static Peer peer(
+      BENCH_PEER, {std::to_string(threads)},
+      {{"OMP_WAIT_POLICY", "passive"}, {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "68719476736"}});
+  static const bool told = peer.why().empty() && (note(peer.about()), true);
+  static_cast<void>(told);
+  return peer;
+}
+
+// torch's ways of a row, made ready; none when it has no such row.
+std::vector<Rival> rivals_of(const std::string& row) {
+  std::istringstream said(torch().ask("prepare " + row));
+  std::vector<Rival> out;
+  std::string word;
+  if (!(said >> word) || word != "ways") return out;
+  while (said >> word) out.push_back({.peer = "torch " + word});
+  return out;
+}
+
+void run_once(Rival& rival, bool counts) {
+  if (!rival.why.empty()) return;
+  const std::string said = torch().ask("run " + rival.peer.substr(rival.peer.find(' ') + 1));
+  if (said.starts_with("!"))
+    rival.why = said.substr(2);
+  else if (counts)
+    rival.theirs.push_back(std::strtod(said.c_str(), nullptr) / 1e6);
 }
 
 }  // namespace
@@ -86,8 +120,8 @@ float* World::floats(size_t count) {
   return memory;
 }
 
-Program::Program(World& world, const tenon::Fragment& fragment)
-    : world_(world), kernel_(must(world.device.compile(fragment))) {
+Program::Program(World& world, const tenon::Fragment& fragment, const tenon::CompileOptions& given)
+    : world_(world), kernel_(must(world.device.compile(fragment, given))) {
   const tn_fragment& abi = fragment.abi();
   for (size_t i = 0; i < fragment.bindings().size(); ++i) {
     const tenon::TensorSpec& spec = fragment.bindings()[i];
@@ -118,10 +152,13 @@ Row measured(World& world, const Contest& contest) {
   const auto there = [&](const std::function<void()>& work) {
     return time_of(1, [&] { world.on_worker(work); }) / 1e6;
   };
+  row.rivals = rivals_of(contest.name);
   for (int run = -2; run < runs; ++run) {
+    if (!row.rivals.empty()) contest.ours();  // torch has used the caches since, and gets such a run, too
     const double ours = time_of(1, contest.ours) / 1e6;
     const double theirs = contest.theirs ? there(contest.theirs) : 0;
     const double limit = contest.limit ? there(contest.limit) * contest.limit_scale : 0;
+    for (Rival& rival : row.rivals) run_once(rival, run >= 0);
     if (run < 0) continue;  // to warm up
     row.ours.push_back(ours);
     if (contest.theirs) row.theirs.push_back(theirs);
@@ -132,11 +169,19 @@ Row measured(World& world, const Contest& contest) {
 
 void print_beside_torch(const Row& row) {
   print(row);
-  Row beside = row;
-  beside.peer = "torch";
-  beside.why_no_peer = "this suite does not run torch yet";
-  beside.limit = 0;
-  print(beside);
+  std::vector<Rival> rivals = row.rivals;
+  if (rivals.empty()) {
+    const std::string why = torch().why().empty() ? "torch_peer.py has no such row" : torch().why();
+    rivals = {{.peer = "torch eager", .why = why}, {.peer = "torch compile", .why = why}};
+  }
+  for (const Rival& rival : rivals) {
+    Row beside = row;
+    beside.peer = rival.peer;
+    beside.theirs = rival.why.empty() ? rival.theirs : std::vector<double>{};
+    beside.why_no_peer = rival.why;
+    beside.limit = 0;
+    print(beside);
+  }
 }
 
 void limit_by_traffic(World& world, Contest& contest, double moved, size_t footprint) {

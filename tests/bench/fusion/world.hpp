@@ -46,7 +46,7 @@ class World {
 // A kernel and memory for its bindings; an output with an alias has its input's. f32 and bf16 hold 0.5 to 1.5.
 class Program {
  public:
-  Program(World& world, const tenon::Fragment& fragment);
+  Program(World& world, const tenon::Fragment& fragment, const tenon::CompileOptions& options = {});
   // One launch, waited for.
   void run();
   template <class T = float>
@@ -63,14 +63,14 @@ class Program {
   std::vector<tenon::Buffer> owned_;
 };
 
-// Three ways measured in turn. `limit` may be empty, `theirs` too.
+// Three ways measured in turn, and torch's where torch_peer.py has a row of this name. `limit` may be empty, `theirs` too.
 struct Contest {
   std::string name, peer{};
   std::function<void()> ours, theirs{}, limit{};
   double limit_scale = 1;  // what one run of `limit` is to be multiplied with
 };
 Row measured(World& world, const Contest& contest);
-// The row, and once more beside torch, which this suite does not run yet: the limit is judged without it.
+// The row, and once more beside each of torch's ways, or why there are none: the limit is judged without them.
 void print_beside_torch(const Row& row);
 
 // Memory traffic as a limit: `moved` bytes at the rate at which `footprint` bytes are read and written in place.

@@ -68,6 +68,11 @@ TEST_CASE("driver: a chip that is too old is counted and described, and refuses 
 TEST_CASE("driver: without NVRTC memory and copies work, and kernels are refused with what to install") {
   CUDA_DRIVER("");
   const World world(Options{{"nvrtc", "/nowhere/libnvrtc.so"}});
+  tn_device_info info{};
+  info.size = sizeof info;
+  must([&](tn_error* e) { return plugin().device->info(&plugin(), 0, &info, e); });
+  CHECK_MESSAGE(std::string(info.driver).ends_with("no NVRTC, so no kernels: install cuda-nvrtc-13"),
+                info.driver);
   const Device device = open_device();
   const Stream stream = make_stream(device);
   const Memory memory = allocate(device, 4096);

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The text form under random damage: whatever a text has become, it is refused with a place or read as a graph that reads
-// again as itself. libFuzzer asks the same of fuzz_text.cpp.
+// again as itself. libFuzzer asks the same in tests/fuzz.
+#include "fuzz/promises.hpp"
+#include "fuzz/seeds.hpp"
 #include "support/full.hpp"
 #include "support/seed.hpp"
-#include "text_property.hpp"
 
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <vector>
 
@@ -18,19 +16,6 @@ using namespace tenon;
 using namespace tenon::test;
 
 namespace {
-
-std::vector<std::string> corpus() {
-  std::vector<std::filesystem::path> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(std::getenv("TENON_TEST_CORPUS")))
-    paths.push_back(entry.path());
-  std::sort(paths.begin(), paths.end());
-  std::vector<std::string> texts;
-  for (const auto& path : paths) {
-    std::ifstream file(path, std::ios::binary);
-    texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
-  return texts;
-}
 
 class Damage {
  public:
@@ -93,20 +78,20 @@ class Damage {
 
 }  // namespace
 
-TEST_CASE("text fuzz: every text of the corpus keeps what is promised") {
-  const std::vector<std::string> texts = corpus();
+TEST_CASE("text fuzz: every seed keeps what is promised") {
+  const std::vector<std::string> texts = seeds();
   REQUIRE(texts.size() >= 5);
   size_t graphs = 0;
   for (const std::string& text : texts) {
     CAPTURE(text);
-    CHECK(broken_promise(text) == "");
+    CHECK(broken_graph_promise(text) == "");
     graphs += Graph::parse(text).ok() ? 1 : 0;
   }
   CHECK(graphs >= 5);
 }
 
 TEST_CASE("text fuzz: damaged texts are refused with a place or read as they say") {
-  const std::vector<std::string> texts = corpus();
+  const std::vector<std::string> texts = seeds();
   REQUIRE_FALSE(texts.empty());
   auto random = generator();
   Damage damage(random, texts);
@@ -115,7 +100,7 @@ TEST_CASE("text fuzz: damaged texts are refused with a place or read as they say
   for (int i = 0; i < rounds; ++i) {
     std::string text = texts[random() % texts.size()];
     for (size_t k = 1 + random() % 4; k > 0; --k) text = damage.once(std::move(text));
-    const std::string broken = broken_promise(text);
+    const std::string broken = broken_graph_promise(text);
     if (!broken.empty()) FAIL(broken << "\n" << text);
     read += Graph::parse(text).ok() ? 1 : 0;
   }

@@ -85,7 +85,7 @@ TEST_CASE("tables: what the host does instead is told in words") {
   Given given;
   const auto tables = given.complete();
   for (const char* word :
-       {"kernels: none (memory and copies only)", "collectives: absent (this host has no communicator yet)",
+       {"kernels: none (memory and copies only)", "collectives: absent (this host stages none yet)",
         "strided copies: row by row", "host calls: the stream is synchronised", "promises: the host blocks",
         "timestamps: none"}) {
     CHECK(has(tables->emulated, word));

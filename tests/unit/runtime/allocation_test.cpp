@@ -175,5 +175,6 @@ TEST_CASE("allocations: the pool's own path allocates nothing on the host") {
 }
 
 TEST_CASE("allocations: the counter counts") {
-  CHECK(allocations_of([] { delete new int(1); }) == 1000);
+  // Called by name: a pair of new and delete may be left out by the compiler.
+  CHECK(allocations_of([] { ::operator delete(::operator new(1)); }) == 1000);
 }

@@ -2,6 +2,8 @@
 // Strategies from TOML and back: what is named is set, what is wrong is told with its place.
 #include <tenon/strategy.hpp>
 
+#include "fuzz/promises.hpp"
+#include "fuzz/seeds.hpp"
 #include "support/temp_folder.hpp"
 
 #include <doctest/doctest.h>
@@ -44,6 +46,57 @@ TEST_CASE("strategy: every key sets its member, and the text of it reads back as
   CHECK(strategy.fusion.max_nodes == 12);
   CHECK(strategy.fusion.min_gain_ns == 1500);
   CHECK(read(strategy.text()).text() == strategy.text());
+}
+
+TEST_CASE("strategy: a time is written with all of its digits") {
+  const Strategy strategy = read("[fusion]\nmin_gain_us = 1234567.875");
+  CHECK(strategy.text().find("min_gain_us = 1234567.875\n") != std::string::npos);
+}
+
+TEST_CASE("strategy: every seed of its fuzzer keeps what is promised") {
+  size_t strategies = 0;
+  const std::vector<std::string> texts = test::seeds();
+  for (const std::string& text : texts) {
+    CAPTURE(text);
+    CHECK(test::broken_strategy_promise(text) == "");
+    strategies += Strategy::parse(text).ok() ? 1 : 0;
+  }
+  CHECK(strategies >= 2);
+  CHECK(texts.size() > strategies);
+}
+
+TEST_CASE("strategy: the documents' names for communication set theirs, and read back as the same") {
+  const Strategy strategy = read(
+      "[overlap]\nmode = \"documents\"\nfuse_all_reduce_ops = false\nfuse_grad_size_in_MB = 16\n"
+      "fuse_grad_size_in_TFLOPS = 50\nnccl_comm_num = 2\nsync_nccl_allreduce = true\n"
+      "use_hierarchical_allreduce = true\nhierarchical_allreduce_inter_nranks = 8\nfuse_broadcast_ops = "
+      "false\n"
+      "sharded = true\npartition_MB = 4\npriority = false\nreplan_drift = 0.25\n");
+  const OverlapOptions& overlap = strategy.overlap;
+  CHECK(overlap.mode == BucketRule::documents);
+  CHECK_FALSE(overlap.fuse_all_reduce_ops);
+  CHECK(overlap.fuse_grad_size_in_mb == 16);
+  CHECK(overlap.fuse_grad_max_layers == 50);
+  CHECK(overlap.nccl_comm_num == 2);
+  CHECK(overlap.sync_nccl_allreduce);
+  CHECK(overlap.use_hierarchical_allreduce);
+  CHECK(overlap.hierarchical_allreduce_inter_nranks == 8);
+  CHECK_FALSE(overlap.fuse_broadcast_ops);
+  CHECK(overlap.sharded);
+  CHECK(overlap.partition_mb == 4);
+  CHECK_FALSE(overlap.priority);
+  CHECK(overlap.replan_drift == 0.25);
+  CHECK(read(strategy.text()).text() == strategy.text());
+}
+
+TEST_CASE("strategy: a key under both of its names is refused, and so are modes and counts that are none") {
+  refuses("[overlap]\nfuse_grad_max_layers = 1\nfuse_grad_size_in_TFLOPS = 1\n", "is another name of");
+  refuses("[overlap]\nmode = \"ddq\"\n", "overlap.mode = 'ddq' is not a mode: one of automatic, documents");
+  refuses("[overlap]\nmode = \"ddq\"\n", "(did you mean 'ddp'?)");
+  refuses("[overlap]\nnccl_comm_num = -1\n", "overlap.nccl_comm_num = -1 is not a whole number from 0 on");
+  refuses("[overlap]\nreplan_drift = 0\n", "overlap.replan_drift = 0 is not a positive number");
+  refuses("[overlap]\nfuse_grad_size_in_KB = 1\n",
+          "unknown key 'overlap.fuse_grad_size_in_KB' (did you mean 'fuse_grad_size_in_MB'?)");
 }
 
 TEST_CASE("strategy: a whole number is a time, too") {

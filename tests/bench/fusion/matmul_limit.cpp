@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// matmul_limit.cpp: the loop. It is compiled for the machine that it runs on, with products and sums joined.
+#include "matmul_limit.hpp"
+
+#include "limits.hpp"
+
+namespace bench {
+namespace {
+
+typedef float Vector __attribute__((vector_size(64)));
+constexpr int accumulators = 16, rounds = 1 << 20;
+static_assert(multiply_add_flops == 2.0 * threads * accumulators * (sizeof(Vector) / sizeof(float)) * rounds);
+
+}  // namespace
+
+float multiply_adds() {
+  float out = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : out)
+  {
+    Vector sums[accumulators] = {}, factor = Vector{} + 0.999f, more = Vector{} + 0.001f;
+    for (int round = 0; round < rounds; ++round) {
+#pragma GCC unroll 16
+      for (int i = 0; i < accumulators; ++i) sums[i] = sums[i] * factor + more;
+    }
+    for (const Vector& sum : sums) out += sum[0];
+  }
+  return out;
+}
+
+}  // namespace bench

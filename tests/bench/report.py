@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/performance.md and its charts from reports of ./dev bench SUITE --json FILE:
+
+  python3 tests/bench/report.py FILE... [--to docs]
+
+Invariant: every figure on the page is one of a report's, or a target of targets.toml; what was not measured is there and says
+why.
+"""
+import argparse
+import json
+import math
+import pathlib
+import re
+
+import bench
+import chart
+
+PAGE = """# Performance
+
+<!-- Written by tests/bench/report.py from reports of ./dev bench; not by hand. -->
+
+Every figure comes from a run of the suite named above it, with its peers and limits measured in turn in the same run. A ratio
+above 1 means that Tenon is faster; a black mark is the [target](../tests/bench/targets.toml). What a missing peer or limit
+would decide is neither met nor missed. [tests/bench](../tests/bench/README.md) says how the figures are made.
+"""
+GROWTH = re.compile(r"(.+)/(\d+)k$")  # fuse/blocks/10k
+FEWEST_SIZES = 3
+
+
+def targets_of(row, targets, kind):
+    return [target["value"] for target in targets if target["kind"] == kind and bench.applies(target, row)]
+
+
+def label(row, rows):
+    """The row's name, and its peer where others of the name have another."""
+    peers = {other["peer"] for other in rows if other["name"] == row["name"] and other["ratio"] is not None}
+    return f"{row['name']} / {row['peer']}" if len(peers) > 1 else row["name"]
+
+
+def bars(rows, targets, key, kind):
+    """What a chart of bars shows: (label, figure, target or None, met) of every row that has the figure."""
+    out, seen = [], set()
+    for row in rows:
+        if row[key] is None:
+            continue
+        aims = targets_of(row, targets, kind)
+        name = label(row, rows) if key == "ratio" else row["name"]
+        if name not in seen:
+            seen.add(name)
+            aim = max(aims) if aims else None
+            out.append((name, row[key], aim, None if aim is None else row[key] >= aim))
+    return out
+
+
+def growth(rows):
+    """{family: [(size, figure)]} of rows that are measured at several sizes in the same unit."""
+    families = {}
+    for row in rows:
+        found = GROWTH.match(row["name"])
+        if found and row["ours"] is not None:
+            families.setdefault((found.group(1), row["unit"]), []).append((int(found.group(2)) * 1000, row["ours"]))
+    return {family: sorted(points) for family, points in families.items() if len(points) >= FEWEST_SIZES}
+
+
+def exponent(points):
+    """How the figure grows with the size, over the whole range: 1 is linear."""
+    (first, low), (last, high) = points[0], points[-1]
+    return math.log(high / low) / math.log(last / first)
+
+
+def charts(report, targets):
+    """{name: (what it shows, its SVG)} of one report."""
+    rows, out = report["rows"], {}
+    ratios = bars(rows, targets, "ratio", "min_ratio")
+    if ratios:
+        out["ratio"] = ("Times faster than the peer", chart.ratio_bars(ratios))
+    parts = bars(rows, targets, "limit_fraction", "min_limit_fraction")
+    if parts:
+        out["limit"] = ("Part of what this machine can do", chart.part_bars(parts))
+    for (family, unit), points in growth(rows).items():
+        out.setdefault("growth", ("Growth with the size of the graph", {}))[1][family] = (points, unit)
+    if "growth" in out:
+        words, families = out["growth"]
+        out["growth"] = (words, chart.growth(families))
+    return out
+
+
+def cell(value, digits=4):
+    return "" if value is None else bench.number(value, digits)
+
+
+def table(rows):
+    lines = ["| row | peer | ours | theirs | unit | ratio | of the limit | target | |", "|---|---|---|---|---|---|---|---|---|"]
+    for row in rows:
+        fraction = "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"
+        words = {True: "met", False: "**missed**", None: ""}[row["met"]]
+        cells = [row["name"], row["peer"] or "", cell(row["ours"]), cell(row["theirs"]), row["unit"] or "",
+                 cell(row["ratio"], 3), fraction, row["target"] or "", words]
+        lines.append("| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |")
+    return "\n".join(lines)
+
+
+def section(report, targets, pictures):
+    suite = report["suite"]
+    judged = [row["met"] for row in report["rows"] if row["met"] is not None]
+    text = [f"## {suite}", "", f"`./dev bench {suite} --peers --json FILE` on {report['machine']}, "
+            f"commit {report.get('commit') or 'unknown'}: {sum(judged)} of {len(judged)} rows that could be judged are met.", ""]
+    text += [f"- {note}" for note in report.get("notes", [])] + ([""] if report.get("notes") else [])
+    for name, (words, _) in pictures.items():
+        text += [f"![{words}](img/performance/{suite}-{name}.svg)", ""]
+    for (family, _), points in growth(report["rows"]).items():
+        text += [f"`{family}` grows with the {exponent(points):.2f}th power of its size "
+                 f"from {points[0][0]:,} to {points[-1][0]:,}.", ""]
+    return "\n".join(text + [table(report["rows"]), ""])
+
+
+def write(reports, targets_file, folder):
+    """The page and its charts; returns the paths written."""
+    images = folder / "img" / "performance"
+    images.mkdir(parents=True, exist_ok=True)
+    written, page = [], [PAGE]
+    for report in reports:
+        targets = bench.load_targets(targets_file, report["suite"])
+        pictures = charts(report, targets)
+        for name, (_, picture) in pictures.items():
+            written.append(images / f"{report['suite']}-{name}.svg")
+            written[-1].write_text(picture, encoding="utf-8")
+        page.append(section(report, targets, pictures))
+    written.append(folder / "performance.md")
+    written[-1].write_text("\n".join(page), encoding="utf-8")
+    return written
+
+
+def main(arguments=None):
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description="write docs/performance.md from benchmark reports")
+    parser.add_argument("reports", nargs="+", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--to", type=pathlib.Path, default=here.parent.parent / "docs")
+    parser.add_argument("--targets", type=pathlib.Path, default=here / "targets.toml")
+    options = parser.parse_args(arguments)
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in options.reports]
+    for path in write(reports, options.targets, options.to):
+        print(path)
+
+
+if __name__ == "__main__":
+    main()

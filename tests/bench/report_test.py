@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page and its charts from a report whose figures are made up here and stay here.
+Invariant: what is drawn is where its number says; what was not measured is told and not drawn."""
+import pathlib
+import re
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+
+import chart
+import report
+
+TARGETS = """s = [
+  { row = "add", peer = "torch *", kind = "min_ratio", value = 2, source = "x" },
+  { row = "mul", kind = "min_limit_fraction", value = 0.8, source = "x" },
+]
+"""
+
+
+def row(name, **changes):
+    base = {"name": name, "peer": None, "ours": 1.0, "theirs": None, "unit": "ms", "ratio": None, "spread": 0.1,
+            "limit_fraction": None, "target": None, "met": None}
+    return base | changes
+
+
+ROWS = [
+    row("add", peer="torch eager", theirs=4.0, ratio=4.0, target="ratio >= 2", met=True),
+    row("add", peer="torch compile", theirs=1.0, ratio=1.0, target="ratio >= 2", met=False),
+    row("mul", limit_fraction=0.5, target=">= 80% of the limit", met=False),
+    row("sub", peer="torch eager (missing: torch is not <installed>)"),
+    *[row(f"fuse/blocks/{size}k", ours=size * 2.0) for size in (1, 10, 100)],
+    row("fuse/two/1k"), row("fuse/two/10k"),
+]
+
+
+def elements(picture, tag):
+    return xml.fromstring(picture).iter("{http://www.w3.org/2000/svg}" + tag)
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        (self.folder / "t.toml").write_text(TARGETS, encoding="utf-8")
+
+    def write(self, rows):
+        given = {"suite": "s", "machine": "a machine, 2 cores", "commit": "abc-dirty", "notes": ["torch 9"], "rows": rows}
+        written = report.write([given], self.folder / "t.toml", self.folder)
+        return (self.folder / "performance.md").read_text(encoding="utf-8"), [path.name for path in written]
+
+    def test_machine_commit_command_notes_and_verdicts_are_told(self):
+        page, _ = self.write(ROWS)
+        for part in ("`./dev bench s --peers --json FILE` on a machine, 2 cores, commit abc-dirty",
+                     "1 of 3 rows that could be judged are met", "- torch 9", "| add | torch eager | 1 | 4 | ms | 4 |",
+                     "**missed**", "torch is not <installed>", "grows with the 1.00th power"):
+            self.assertIn(part, page)
+
+    def test_every_picture_of_the_page_is_written_and_is_xml(self):
+        page, written = self.write(ROWS)
+        self.assertEqual(written, ["s-ratio.svg", "s-limit.svg", "s-growth.svg", "performance.md"])
+        for link in re.findall(r"\]\((img/[^)]+)\)", page):
+            xml.fromstring((self.folder / link).read_text(encoding="utf-8"))
+        self.assertEqual(len(re.findall(r"\]\(img/", page)), 3)
+
+    def test_a_report_without_figures_has_no_pictures(self):
+        page, written = self.write([ROWS[3]])
+        self.assertEqual(written, ["performance.md"])
+        self.assertNotIn("img/", page)
+
+
+class Bars(unittest.TestCase):
+    def test_rows_of_one_name_are_told_apart_by_their_peers(self):
+        targets = [{"row": "add", "kind": "min_ratio", "value": 2, "peer": "torch *"}]
+        self.assertEqual(report.bars(ROWS, targets, "ratio", "min_ratio"),
+                         [("add / torch eager", 4.0, 2, True), ("add / torch compile", 1.0, 2, False)])
+
+    def test_twice_as_fast_is_half_as_far_as_four_times(self):
+        picture = chart.ratio_bars([("a", 2.0, None, None), ("b", 4.0, 2.0, True), ("c", 0.5, None, False)])
+        two, four, half = [(float(bar.get("x")), float(bar.get("width"))) for bar in list(elements(picture, "rect"))[1:]]
+        self.assertAlmostEqual(four[1], 2 * two[1], delta=0.2)
+        self.assertAlmostEqual(half[0] + half[1], two[0], delta=0.2)
+        aim = [float(mark.get("x1")) for mark in elements(picture, "line") if mark.get("class") == "aim"]
+        self.assertAlmostEqual(aim[0], two[0] + two[1], delta=0.2)
+
+    def test_a_part_is_as_long_as_it_says(self):
+        picture = chart.part_bars([("a", 0.5, 0.75, False), ("b <&>", 1.0, None, None)])
+        half, whole = [float(bar.get("width")) for bar in list(elements(picture, "rect"))[1:]]
+        self.assertAlmostEqual(whole, 2 * half, delta=0.2)
+        self.assertIn("b <&>", [words.text for words in elements(picture, "text")])
+
+
+class Growth(unittest.TestCase):
+    def test_families_of_three_sizes_are_found(self):
+        self.assertEqual(report.growth(ROWS), {("fuse/blocks", "ms"): [(1000, 2.0), (10_000, 20.0), (100_000, 200.0)]})
+
+    def test_what_is_linear_is_a_straight_line_on_its_guide(self):
+        picture = chart.growth({"f": ([(1000, 2.0), (10_000, 20.0), (100_000, 200.0)], "ms")})
+        points = [tuple(map(float, point.split(","))) for point in next(elements(picture, "polyline")).get("points").split()]
+        (x1, y1), (x2, y2), (x3, y3) = points
+        self.assertAlmostEqual((y2 - y1) / (x2 - x1), (y3 - y2) / (x3 - x2), delta=0.01)
+        guide = next(mark for mark in elements(picture, "line") if mark.get("class") == "guide")
+        self.assertAlmostEqual(float(guide.get("y2")), y3, delta=0.2)
+
+
+if __name__ == "__main__":
+    unittest.main()

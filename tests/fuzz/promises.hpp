@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// promises.hpp: what holds of every text whatever its bytes: it is refused with its place, or read as something that is
+// written and read again as itself.
+//
+// Shared by libFuzzer and by the unit tests, which ask it of the seeds and of damaged ones.
+// Invariant: a promise that is kept is "", one that is broken is told in words.
+#pragma once
+
+#include <tenon/graph.hpp>
+#include <tenon/strategy.hpp>
+
+#include <cmath>
+#include <string>
+#include <string_view>
+
+namespace tenon::test {
+
+// Of a graph's text form.
+inline std::string broken_graph_promise(std::string_view text) {
+  const auto read = Graph::parse(text);
+  if (!read.ok()) return read.message().find("line ") == 0 ? "" : "a refusal without a place";
+  const Graph& graph = *read;
+  if (!graph.check().ok()) return "a graph with a mistake was given out";
+  const std::string written = graph.text();
+  const auto again = Graph::parse(written);
+  if (!again.ok()) return "what was written is refused: " + std::string(again.message());
+  if ((*again).text() != written) return "what was written reads as another text";
+  const auto first = graph.fragment(), second = (*again).fragment();
+  if (first.ok() != second.ok()) return "one of two equal graphs is a fragment";
+  if (first.ok() && first->fragment.identity() != second->fragment.identity()) return "two identities";
+  return graph.dot().empty() || graph.svg().empty() ? "no picture" : "";
+}
+
+// Of a strategy file.
+inline std::string broken_strategy_promise(std::string_view text) {
+  const auto read = Strategy::parse(text, "s.toml");
+  if (!read.ok()) return read.message().find("s.toml") == 0 ? "" : "a refusal that does not name its file";
+  const std::string written = (*read).text();
+  const auto again = Strategy::parse(written);
+  if (!again.ok()) return "what was written is refused: " + std::string(again.message());
+  if ((*again).text() != written) return "what was written reads as another text";
+  const FusionOptions &one = (*read).fusion, &other = (*again).fusion;
+  if (one.off != other.off || one.must_fuse != other.must_fuse || one.never_fuse != other.never_fuse)
+    return "names have changed";
+  if (one.elementwise != other.elementwise || one.patterns != other.patterns ||
+      one.optimizers != other.optimizers || one.max_nodes != other.max_nodes)
+    return "a choice has changed";
+  const double apart = std::fabs(one.min_gain_ns - other.min_gain_ns);  // a file has microseconds
+  return apart <= 1e-12 * one.min_gain_ns ? "" : "a time has changed";
+}
+
+}  // namespace tenon::test
