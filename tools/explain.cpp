@@ -16,7 +16,7 @@ namespace tenon::tool {
 namespace {
 
 struct Asked {
-  std::string file{}, device = "cpu", strategy{}, dot{};
+  std::string file{}, device = "cpu", strategy{}, dot{}, svg{};
   bool bisect = false, effective = false;
   double bound = 1e-2;
   uint64_t seed = 1;
@@ -48,10 +48,19 @@ Result<std::map<std::string, std::string>> runtime_options(const std::vector<std
   return options;
 }
 
-Status write_dot(const std::string& path, const Graph& graph) {
+Status write(const std::string& path, const std::string& picture) {
   std::ofstream file(path);
-  file << graph.dot();
+  file << picture;
   return file.flush() ? Status() : Status(TN_INVALID, "'" + path + "' cannot be written");
+}
+
+// Around what is fused.
+std::vector<Graph::Frame> frames_of(const FusionCut& cut) {
+  std::vector<Graph::Frame> frames;
+  for (const FusionGroup& group : cut.groups) {
+    if (group.nodes.size() > 1) frames.push_back({group.rule, group.nodes});
+  }
+  return frames;
 }
 
 // The fusions that change a result. [may fail]
@@ -82,7 +91,7 @@ Result<int> explained(const Asked& asked) {
   const Graph graph = TN_TRY(graph_of(asked.file));
   const Strategy strategy = asked.strategy.empty() ? Strategy{} : TN_TRY(Strategy::load(asked.strategy));
   if (asked.effective) say(strategy.text());
-  if (!asked.dot.empty()) TN_TRY(write_dot(asked.dot, graph));
+  if (!asked.dot.empty()) TN_TRY(write(asked.dot, graph.dot()));
   RuntimeOptions how{.search_path = asked.folders};
   how.options = TN_TRY(runtime_options(asked.options));
   Runtime runtime = TN_TRY(Runtime::open(std::move(how)));
@@ -90,6 +99,7 @@ Result<int> explained(const Asked& asked) {
   if (asked.bisect) return tell_bisect(asked, graph, device, {.fusion = strategy.fusion});
   const FusionTarget target = TN_TRY(fusion_target(device));
   const FusionCut cut = TN_TRY(fuse(graph, target, strategy.fusion));
+  if (!asked.svg.empty()) TN_TRY(write(asked.svg, graph.svg(frames_of(cut))));
   say(explain(graph, target, cut));
   return exit_good;
 }
@@ -112,8 +122,12 @@ Command add_explain(CLI::App& tool) {
   app->add_option("--strategy", asked->strategy, "A strategy file")->type_name("FILE");
   app->add_flag("--effective", asked->effective, "First the strategy with every value that holds");
   app->add_option("--dot", asked->dot, "Writes a picture for Graphviz")->type_name("FILE");
+  CLI::Option* const svg =
+      app->add_option("--svg", asked->svg, "Writes a picture with a frame around what is fused")
+          ->type_name("FILE");
   app->add_flag("--bisect", asked->bisect,
-                "Runs the graph on random inputs and finds the fusion that changes a result");
+                "Runs the graph on random inputs and finds the fusion that changes a result")
+      ->excludes(svg);
   app->add_option("--bound", asked->bound,
                   "With --bisect: the difference, relative to 1 + |value|, that is let pass")
       ->capture_default_str();

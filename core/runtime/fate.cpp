@@ -48,7 +48,8 @@ Fate ask(Timeline& line, uint64_t value, const Deadline& deadline, uint64_t& new
     }
     const int32_t code = line.api->sync(line.handle, value, deadline.left_ns(), &error);
     if (code == TN_OK) return newest = value, Fate::reached;
-    if (code == TN_TIMEOUT) return Fate::pending;
+    // A stream may have *failed* with this code: a collective gave a late rank up.
+    if (code == TN_TIMEOUT && (error.flags & TN_ERROR_ASYNC) == 0) return Fate::pending;
     failure = status_of(code, error);
   }
   if (is_verdict(failure.code(), failure.error().flags)) {

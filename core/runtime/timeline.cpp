@@ -56,7 +56,8 @@ bool known_lost(Timeline& source, uint64_t value) noexcept {
   if (!pin) return source.phase.load(std::memory_order_acquire) == Phase::closed;
   tn_error error = no_error();
   const int32_t code = source.api->sync(source.handle, value, 0, &error);
-  return code != TN_OK && code != TN_TIMEOUT;
+  if (code == TN_TIMEOUT) return (error.flags & TN_ERROR_ASYNC) != 0;  // else it is only early
+  return code != TN_OK;
 }
 
 std::unique_ptr<Poison> carried_poison(const Timeline& line, const Timeline& source, uint64_t since) {

@@ -11,10 +11,8 @@ namespace tenon::cuda {
 namespace {
 
 Result<Grid> grid_of(const Module& module, const Entry& entry) {
-  return Grid {
-    .function = TN_TRY(module.function(entry.name.c_str()))
-    , .blocks = entry.blocks, .threads = entry.threads
-  };
+  const CUfunction function = TN_TRY(module.function(entry.name.c_str()));
+  return Grid{.function = function, .blocks = entry.blocks, .threads = entry.threads};
 }
 
 }  // namespace

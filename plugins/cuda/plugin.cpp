@@ -63,7 +63,8 @@ Status Plugin::describe(uint32_t ordinal, tn_device_info& out) {
   driver.cuDeviceGetAttribute(&out.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device);
   const auto nvrtc = compiler_.nvrtc(driver.version);
   const std::string kernels = nvrtc.ok() ? author::text("NVRTC ", version_text((*nvrtc)->version() * 10))
-                                         : std::string("no kernels: NVRTC is missing");
+                                         : author::text("no NVRTC, so no kernels: install cuda-nvrtc-",
+                                                        std::max(driver.version / 1000, Nvrtc::oldest_major));
   author::set_text(out.driver, author::text("CUDA ", version_text(driver.version), ", ", kernels));
   out.kind = TN_DEVICE_GPU;
   out.memory_bytes = bytes;

@@ -52,12 +52,35 @@ Result<std::unique_ptr<Stream>> Device::create_stream(const tn_stream_options& /
 
 Result<bool> Device::peer(Device& other) { return card_ == other.card_ || profile().peer; }
 
+namespace {
+
+// Whether both ends of a pair in place are one span, element for element.
+bool same_places(author::TensorView a, author::TensorView b) {
+  if (a.dtype() != b.dtype() || a.raw().layout != b.raw().layout || !author::same_dims(a, b)) return false;
+  for (uint32_t i = 0; i < a.rank(); ++i) {
+    if (a.dims()[i] > 1 && a.strides()[i] != b.strides()[i]) return false;
+  }
+  return true;
+}
+
+// A result arrives when all nodes have run, so any pair of that kind can be honoured.
+uint64_t honoured_aliases(const author::FragmentView& view) {
+  uint64_t mask = 0;
+  for (size_t i = 0; i < view.aliases().size() && i < 64; ++i) {
+    const tn_alias& pair = view.aliases()[i];
+    if (same_places(view.input(pair.input), view.output(pair.output))) mask |= uint64_t{1} << i;
+  }
+  return mask;
+}
+
+}  // namespace
+
 Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   const author::FragmentView view(fragment);
   const Status found = check_fragment(view, profile());
   if (!found.ok() && found.code() != TN_UNSUPPORTED) return Status(found.error());
   if (!found.ok()) return author::refuse(out, found.message());
-  out.alias_mask = UINT64_MAX;
+  out.alias_mask = honoured_aliases(view);
   return author::accept(out, 0, Kernel::workspace_bytes(Program(view), profile()));
 }
 

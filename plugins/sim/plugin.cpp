@@ -110,7 +110,8 @@ int32_t end(tn_stream* stream, tn_capture** capture, tn_error* error) noexcept {
   if (capture != nullptr) *capture = nullptr;
   return author::guarded<Plugin>(error, [&]() -> Status {
     if (stream == nullptr || capture == nullptr) return author::is_null("stream or capture");
-    auto made = std::make_unique<Captured>(Captured { TN_TRY(stream_of(stream).end_capture()) });
+    auto tape = TN_TRY(stream_of(stream).end_capture());
+    auto made = std::make_unique<Captured>(Captured{std::move(tape)});
     *capture = reinterpret_cast<tn_capture*>(made.release());
     return {};
   });

@@ -50,10 +50,9 @@ Result<Declaration> read_entry(const std::string& file, const toml::table& table
     if (key == "match" || key == "reason" || key == "expires") continue;
     return unknown_key(file, node, key.str(), "match, reason, expires");
   }
-  Declaration out {
-    .match = TN_TRY(text_of(file, table, "match"))
-    , .reason = TN_TRY(text_of(file, table, "reason"))
-  };
+  Declaration out;
+  out.match = TN_TRY(text_of(file, table, "match"));
+  out.reason = TN_TRY(text_of(file, table, "reason"));
   out.expires = TN_TRY(date_of(file, table, dated));
   return out;
 }

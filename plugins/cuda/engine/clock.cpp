@@ -25,10 +25,8 @@ Result<std::shared_ptr<const Clock::Origin>> Clock::origin(Context& context) {
     TN_CUDA_IN(context, cuStreamCreateWithPriority, &stream_, CU_STREAM_NON_BLOCKING,
                context.native_priority(0));
   }
-  Origin next {
-    .event = TN_TRY(context.events().take(true))
-    , .ns = 0
-  };
+  Origin next;
+  next.event = TN_TRY(context.events().take(true));
   TN_CUDA_IN(context, cuEventRecord, next.event.native(), stream_);
   TN_CUDA_IN(context, cuEventSynchronize, next.event.native());
   if (newest_ != nullptr) next.ns = newest_->ns + TN_TRY(distance_ns(context, newest_->event, next.event));

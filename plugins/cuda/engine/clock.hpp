@@ -20,7 +20,7 @@ class Clock {
  public:
   struct Origin {
     EventRef event;
-    double ns;  // since the first origin
+    double ns = 0;  // since the first origin
   };
 
   // The origin to measure an event from that is recorded next. The context is current.

@@ -15,12 +15,12 @@ using author::text;
 
 namespace {
 
-constexpr int oldest_major = 12, newest_major = 13;
+constexpr int newest_major = 13;
 
 // The driver's own major version first: what another one makes it may not take.
 std::vector<std::string> usual_places(int driver_major) {
-  std::vector<int> majors{std::clamp(driver_major, oldest_major, newest_major)};
-  for (int major = newest_major; major >= oldest_major; --major)
+  std::vector<int> majors{std::clamp(driver_major, Nvrtc::oldest_major, newest_major)};
+  for (int major = newest_major; major >= Nvrtc::oldest_major; --major)
     if (major != majors.front()) majors.push_back(major);
   std::vector<std::string> out;
   for (const int major : majors) {

@@ -16,6 +16,8 @@ namespace tenon::cuda {
 
 class Nvrtc {
  public:
+  static constexpr int oldest_major = 12;  // that Tenon takes
+
   // `path` is the library to take (an option), or nullptr for the usual places. The first answer stands for the process.
   // TN_NOT_FOUND says what to install. [any-thread; may block; may fail]
   static Result<const Nvrtc*> open(int driver_version, const char* path);

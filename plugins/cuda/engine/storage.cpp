@@ -177,10 +177,9 @@ Result<std::pair<Slabs::Slab*, CUdeviceptr>> Slabs::cut(uint64_t piece) {
   auto found = std::find_if(first, last, [](const auto& entry) { return !entry.second.free.empty(); });
   if (found == last) {
     constexpr uint64_t whole = 2 << 20;
-    Slab fresh {
-      .pages = TN_TRY(map_pages(context_, whole, 0))
-      , .piece = piece
-    };
+    Slab fresh;
+    fresh.pages = TN_TRY(map_pages(context_, whole, 0));
+    fresh.piece = piece;
     fresh.free.reserve(whole / piece);
     for (uint64_t at = whole; at != 0; at -= piece) fresh.free.push_back(fresh.pages->address() + at - piece);
     found = slabs_.emplace(piece, std::move(fresh));

@@ -23,7 +23,9 @@ constexpr size_t crowd = 64;
 }  // namespace
 
 Result<uint64_t> Timeline::record(CUstream stream, bool timed) {
-  Mark mark { .value = newest() + 1, .event = TN_TRY(context_.events().take(timed)) };
+  Mark mark;
+  mark.value = newest() + 1;
+  mark.event = TN_TRY(context_.events().take(timed));
   if (timed) mark.origin = TN_TRY(context_.clock().origin(context_));
   TN_CUDA_IN(context_, cuEventRecord, mark.event.native(), stream);
   const std::lock_guard lock(mutex_);
@@ -58,7 +60,8 @@ Status Timeline::harvest() {
 
 Status Timeline::reach(const Mark& mark) {
   if (mark.origin != nullptr) {
-    stamps_.push_back({ mark.value, TN_TRY(Clock::time(context_, *mark.origin, mark.event)) });
+    const uint64_t time = TN_TRY(Clock::time(context_, *mark.origin, mark.event));
+    stamps_.push_back({mark.value, time});
     if (stamps_.size() > stamps_kept) stamps_.pop_front();
   }
   completed_.store(mark.value, std::memory_order_release);

@@ -37,8 +37,8 @@ class Timeline {
 
  private:
   struct Mark {
-    uint64_t value;
-    EventRef event;
+    uint64_t value = 0;
+    EventRef event{};
     std::shared_ptr<const Clock::Origin> origin{};  // of a timed one
   };
   struct Stamp {

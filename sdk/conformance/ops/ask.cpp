@@ -2,7 +2,7 @@
 // ask.cpp: one trial from drawn numbers to a verdict.
 #include "conformance/ops/ask.hpp"
 
-#include "conformance/guard.hpp"
+#include "conformance/ops/buffer.hpp"
 #include "conformance/ops/compare.hpp"
 
 #include <algorithm>
@@ -12,23 +12,6 @@
 namespace tenon::conform {
 
 namespace {
-
-constexpr std::byte gap{0xB7};  // between the elements of a strided input
-
-// An operand in the device's memory.
-struct Buffer {
-  const Operand* operand;
-  std::vector<uint64_t> at;  // places of the elements, in logical order
-  Guarded memory{};
-  Bytes before{};  // what it held when the kernel was launched
-};
-
-Bytes image_of(const Operand& operand, const std::vector<uint64_t>& at, const Tensor& values) {
-  const uint64_t size = element_bytes(operand.dtype);
-  Bytes out(extent(operand) * size, gap);
-  for (uint64_t i = 0; i < at.size(); ++i) encode(operand.dtype, values.at[i], out.data() + at[i] * size);
-  return out;
-}
 
 // One trial in progress.
 class Asking {
@@ -40,7 +23,7 @@ class Asking {
         trial_(trial),
         node_(trial),
         job_(solve(trial)),
-        slack_(slack_of(t, trial)) {}
+        slack_(slack_of(t.settings().judging, *trial.row, trial.subject)) {}
 
   // OK and `refused` where the plugin says no; a failure is the trial's.
   Status run();
@@ -50,18 +33,11 @@ class Asking {
   const Eased& eased() const noexcept { return eased_; }
 
  private:
-  static Slack slack_of(const Context& t, const Trial& trial) {
-    const auto& declared = t.settings().judging.slack;
-    const auto found = declared.find(words(trial.row->name, ".", author::dtype_name(trial.subject)));
-    return found != declared.end() ? found->second : Slack{};
-  }
   Status repeats(bool same);
   Status refuse(const std::string& reason);
   Status place();
   Status launch(Kernel& kernel);
   Status judge(std::vector<Bytes>* outputs);
-  Status untouched(const Buffer& buffer, const Bytes& after, const std::string& where) const;
-  Result<Buffer> buffer_of(const Operand& operand);
   bool in_place(uint32_t output) const {
     return std::any_of(honoured_.begin(), honoured_.end(),
                        [&](const tn_alias& pair) { return pair.output == output; });
@@ -90,25 +66,17 @@ Status Asking::refuse(const std::string& reason) {
                                    "); kernel.compile must say TN_UNSUPPORTED: ", made.message()));
 }
 
-Result<Buffer> Asking::buffer_of(const Operand& operand) {
-  const uint64_t size = element_bytes(operand.dtype);
-  Buffer out{.operand = &operand, .at = places(operand.dims, strides_of(operand))};
-  const uint64_t skew = operand.alignment != 0 ? Guarded::skew_to(operand.alignment) : operand.skew * size;
-  out.memory = TN_TRY(Guarded::make(device_, stream_, extent(operand) * size, skew));
-  return out;
-}
-
 Status Asking::place() {
   for (size_t i = 0; i < trial_.inputs.size(); ++i) {
     if (trial_.inputs[i].absent || trial_.inputs[i].repeats_first) continue;
-    Buffer made = TN_TRY(buffer_of(trial_.inputs[i]));
+    Buffer made = TN_TRY(buffer_of(device_, stream_, trial_.inputs[i]));
     made.before = image_of(*made.operand, made.at, job_.in[i]);
     TN_TRY(upload(stream_, made.memory.span(), made.before));
     inputs_.push_back(std::move(made));
   }
   for (const Operand& operand : trial_.outputs) {
     if (operand.absent) continue;
-    Buffer made = TN_TRY(buffer_of(operand));
+    Buffer made = TN_TRY(buffer_of(device_, stream_, operand));
     made.before = TN_TRY(made.memory.read(t_, stream_, "before the launch"));
     outputs_.push_back(std::move(made));
   }
@@ -135,19 +103,6 @@ Status Asking::launch(Kernel& kernel) {
   return stream_.finish();
 }
 
-// Every byte that belongs to no element is what it was.
-Status Asking::untouched(const Buffer& buffer, const Bytes& after, const std::string& where) const {
-  const uint64_t size = element_bytes(buffer.operand->dtype);
-  std::vector<bool> written(after.size());
-  for (const uint64_t at : buffer.at)
-    std::fill_n(written.begin() + static_cast<std::ptrdiff_t>(at * size), size, true);
-  for (uint64_t i = 0; i < after.size(); ++i) {
-    if (written[i] || after[i] == buffer.before[i]) continue;
-    return Status(TN_INTERNAL, words(where, ": byte ", i, " lies between its elements and was written"));
-  }
-  return {};
-}
-
 Status Asking::judge(std::vector<Bytes>* runs) {
   uint32_t there = 0;
   for (size_t n = 0; n < trial_.outputs.size(); ++n) {
@@ -159,9 +114,7 @@ Status Asking::judge(std::vector<Bytes>* runs) {
     ++there;
     const Bytes after = TN_TRY(buffer.memory.read(t_, stream_, where));
     TN_TRY(untouched(buffer, after, where));
-    Tensor got{.dtype = trial_.outputs[n].dtype, .dims = trial_.outputs[n].dims};
-    for (const uint64_t at : buffer.at)
-      got.at.push_back(decode(got.dtype, after.data() + at * element_bytes(got.dtype)));
+    const Tensor got = tensor_of(buffer, after);
     const auto wrong = compare(*trial_.row, trial_.subject, job_.out[n], got, slack_, &eased_);
     if (wrong) return Status(TN_INTERNAL, trial_.outputs.size() == 1 ? *wrong : where + ": " + *wrong);
     runs->push_back(after);
@@ -201,12 +154,7 @@ Status Asking::run() {
 }
 
 Status Asking::repeats(bool same) {
-  const Determinism declared = t_.settings().judging.determinism;
-  if (same || declared == Determinism::varies) return {};
-  const std::string story = "two runs on the same numbers differ in their bits";
-  if (declared == Determinism::bitwise)
-    return Status(TN_INTERNAL, story + ", and the vendor declares determinism = \"bitwise\"");
-  remark_ = story + ": where that is meant, declare determinism = \"varies\" in capabilities.toml";
+  remark_ = TN_TRY(wavering(t_.settings().judging.determinism, same));
   return {};
 }
 

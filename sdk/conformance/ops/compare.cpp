@@ -128,6 +128,11 @@ class Comparison {
 
 }  // namespace
 
+Slack slack_of(const Judging& judging, const Row& row, uint32_t subject) {
+  const auto found = judging.slack.find(words(row.name, ".", author::dtype_name(subject)));
+  return found != judging.slack.end() ? found->second : Slack{};
+}
+
 double allowance(const Row& row, uint32_t subject, uint32_t dtype, double value, double magnitude,
                  double length) {
   const ErrorModel& model = meaning_of(row).error;

@@ -25,6 +25,9 @@ namespace tenon::conform {
 std::optional<std::string> compare(const Row& row, uint32_t subject, const Wanted& wanted, const Tensor& got,
                                    const Slack& slack = {}, Eased* eased = nullptr);
 
+// What the vendor declares for `row` in `subject`. [any-thread; does not block; may throw bad_alloc]
+Slack slack_of(const Judging& judging, const Row& row, uint32_t subject);
+
 // How far element `value` may be from the reference, the vendor's slack apart. [any-thread; does not block; cannot fail]
 double allowance(const Row& row, uint32_t subject, uint32_t dtype, double value, double magnitude,
                  double length);

@@ -103,42 +103,30 @@ void draw_attribute(Draw& draw, const AttributeRow& open) {
 constexpr uint64_t promised_alignment = 256;
 
 // Gaps between rows, dims in another order, or one element repeated.
-std::vector<int64_t> draw_strides(Draw& draw, const Operand& operand, bool written) {
+std::vector<int64_t> draw_strides(Choices& choices, const Operand& operand, bool written) {
   const size_t rank = operand.dims.size();
   std::vector<size_t> order(rank);
   for (size_t i = 0; i < rank; ++i) order[i] = i;
-  const uint64_t way = draw.choices.below(4);
+  const uint64_t way = choices.below(4);
   if (way == 0) return {};
   if (way == 2) {
-    for (size_t i = rank; i > 1; --i) std::swap(order[i - 1], order[i - 1 - draw.choices.below(i)]);
+    for (size_t i = rank; i > 1; --i) std::swap(order[i - 1], order[i - 1 - choices.below(i)]);
   }
   std::vector<int64_t> out(rank);
-  int64_t step = way == 1 ? 1 + static_cast<int64_t>(draw.choices.below(3)) : 1;
+  int64_t step = way == 1 ? 1 + static_cast<int64_t>(choices.below(3)) : 1;
   for (size_t i = rank; i-- > 0;) {
     out[order[i]] = step;
     step = step * std::max<int64_t>(operand.dims[order[i]], 1) +
-           (way == 1 ? static_cast<int64_t>(draw.choices.below(4)) : 0);
+           (way == 1 ? static_cast<int64_t>(choices.below(4)) : 0);
   }
   if (way == 3 && !written && !operand.derived) {
-    for (int64_t& stride : out) stride = draw.choices.chance(2) ? 0 : stride;
+    for (int64_t& stride : out) stride = choices.chance(2) ? 0 : stride;
   }
   return out;
 }
 
 void draw_places(Draw& draw) {
-  const auto place = [&](Operand& operand, bool written) {
-    if (operand.absent) return;
-    switch (draw.choices.below(3)) {
-      case 1:
-        operand.skew = draw.choices.below(8);
-        break;
-      case 2:
-        operand.alignment = promised_alignment;
-        break;
-    }
-    if (draw.form == Form::strided) operand.strides = draw_strides(draw, operand, written);
-  };
-  for (Operand& operand : draw.trial.inputs) place(operand, false);
+  for (Operand& operand : draw.trial.inputs) draw_place(draw.choices, draw.form, operand, false);
   // Overwriting what another input reads would not be legal.
   for (size_t i = 1; i < draw.trial.inputs.size() && draw.form != Form::in_place; ++i) {
     const Operand& first = draw.trial.inputs.front();
@@ -149,7 +137,7 @@ void draw_places(Draw& draw) {
     other = first;
     other.repeats_first = true;
   }
-  for (Operand& operand : draw.trial.outputs) place(operand, true);
+  for (Operand& operand : draw.trial.outputs) draw_place(draw.choices, draw.form, operand, true);
 }
 
 // Each output that can takes the place of an input that no other took.
@@ -185,8 +173,18 @@ int64_t Draw::dim(uint64_t most) {
   return out;
 }
 
+bool Draw::take_given(int64_t low, int64_t high, std::vector<int64_t>& out) {
+  if (given == nullptr) return false;
+  const auto rank = static_cast<int64_t>(given->size());
+  const bool fits = low <= rank && rank <= high;
+  if (fits) out = *given;
+  given = nullptr;
+  return fits;
+}
+
 std::vector<int64_t> Draw::dims(size_t rank) {
   std::vector<int64_t> out(rank);
+  if (take_given(static_cast<int64_t>(rank), static_cast<int64_t>(rank), out)) return out;
   for (int64_t& one : out) one = dim();
   // The largest comes where it was drawn first, so that each place has its turn.
   if (rank > 1)
@@ -194,8 +192,16 @@ std::vector<int64_t> Draw::dims(size_t rank) {
   return out;
 }
 
+std::vector<int64_t> Draw::some_dims(int64_t low, int64_t high) {
+  std::vector<int64_t> out;
+  if (take_given(low, high, out)) return out;
+  return dims(static_cast<size_t>(choices.between(low, high)));
+}
+
 std::vector<int64_t> Draw::any_dims(int64_t low, int64_t high) {
-  std::vector<int64_t> out = dims(static_cast<size_t>(choices.between(low, high)));
+  std::vector<int64_t> out;
+  if (take_given(low, high, out)) return out;
+  out = dims(static_cast<size_t>(choices.between(low, high)));
   if (choices.chance(9) && !out.empty()) out[choices.below(out.size())] = 0;
   return out;
 }
@@ -236,19 +242,52 @@ bool Draw::takes(std::string_view attribute) const {
 
 uint32_t Draw::statistics() { return choices.below(2) == 0 ? uint32_t{TN_DTYPE_f32} : subject; }
 
+void Draw::open_attributes() {
+  for (const AttributeRow& known : attributes_of(row)) {
+    if (trial.attribute(known.name) == nullptr) draw_attribute(*this, known);
+  }
+  std::sort(trial.attributes.begin(), trial.attributes.end(),
+            [](const AttributeValue& a, const AttributeValue& b) { return a.name < b.name; });
+}
+
+void draw_place(Choices& choices, Form form, Operand& operand, bool written) {
+  if (operand.absent) return;
+  switch (choices.below(3)) {
+    case 1:
+      operand.skew = choices.below(8);
+      break;
+    case 2:
+      operand.alignment = promised_alignment;
+      break;
+  }
+  if (form == Form::strided) operand.strides = draw_strides(choices, operand, written);
+}
+
+namespace {
+
+Trial finished(Draw& draw) {
+  draw_shapes(draw);
+  draw.open_attributes();
+  draw_places(draw);
+  if (draw.form == Form::in_place) draw_aliases(draw);
+  draw.trial.specials = draw.choices.chance(3);
+  draw.trial.value_seed = draw.choices.below(UINT64_MAX);
+  return std::move(draw.trial);
+}
+
+}  // namespace
+
 Trial draw_trial(const Row& row, uint32_t subject, Form form, uint64_t budget, Choices& choices) {
   Draw draw(row, subject, form, budget, choices);
-  draw_shapes(draw);
-  for (const AttributeRow& known : attributes_of(row)) {
-    if (draw.trial.attribute(known.name) == nullptr) draw_attribute(draw, known);
-  }
-  std::sort(draw.trial.attributes.begin(), draw.trial.attributes.end(),
-            [](const AttributeValue& a, const AttributeValue& b) { return a.name < b.name; });
-  draw_places(draw);
-  if (form == Form::in_place) draw_aliases(draw);
-  draw.trial.specials = choices.chance(3);
-  draw.trial.value_seed = choices.below(UINT64_MAX);
-  return std::move(draw.trial);
+  return finished(draw);
+}
+
+Trial draw_trial_around(const Row& row, uint32_t subject, Form form, uint64_t budget, Choices& choices,
+                        size_t operand, const std::vector<int64_t>& dims) {
+  Draw draw(row, subject, form, budget, choices);
+  draw.given = &dims;
+  draw.given_operand = operand;
+  return finished(draw);
 }
 
 bool may_run_in_place(const Row& row) noexcept {

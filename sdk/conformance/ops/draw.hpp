@@ -11,6 +11,12 @@ namespace tenon::conform {
 
 // A trial of `row` whose subject has dtype `subject`, of about `budget` elements at most. [any-thread; may throw bad_alloc]
 Trial draw_trial(const Row& row, uint32_t subject, Form form, uint64_t budget, Choices& choices);
+// One whose input `operand` has these dims, where the row's shape rule can be asked for it; whoever asks looks at what
+// came. [any-thread; may throw bad_alloc]
+Trial draw_trial_around(const Row& row, uint32_t subject, Form form, uint64_t budget, Choices& choices,
+                        size_t operand, const std::vector<int64_t>& dims);
+// Where a bound operand lies. [any-thread; may throw bad_alloc]
+void draw_place(Choices& choices, Form form, Operand& operand, bool written);
 // Whether an output of the row may take the place of an input. [any-thread; does not block; cannot fail]
 bool may_run_in_place(const Row& row) noexcept;
 
@@ -26,7 +32,8 @@ class Draw {
   // A dim from 1 on; small ones, odd ones and large ones. Spends the budget.
   int64_t dim(uint64_t most = UINT64_MAX);
   std::vector<int64_t> dims(size_t rank);
-  // Dims of rank low … high, at times with a 0 among them.
+  // Dims of rank low … high; `any_dims` at times with a 0 among them.
+  std::vector<int64_t> some_dims(int64_t low, int64_t high);
   std::vector<int64_t> any_dims(int64_t low, int64_t high);
   Operand& input(uint32_t dtype, std::vector<int64_t> dims);
   Operand& input(uint32_t dtype, std::vector<int64_t> dims, Values values);
@@ -36,6 +43,8 @@ class Draw {
   void integers(std::string name, std::vector<int64_t> values);
   void dtype(std::string name, uint32_t value);
   bool takes(std::string_view attribute) const;
+  // Whatever attribute the shape rule left open, and all of them in order.
+  void open_attributes();
   // The type of statistics beside a subject: f32, or the subject's own.
   uint32_t statistics();
 
@@ -45,6 +54,12 @@ class Draw {
   uint64_t budget;
   Choices& choices;
   Trial trial{};
+  // What the first dims drawn must be, if anything, and which input they are of.
+  const std::vector<int64_t>* given = nullptr;
+  size_t given_operand = 0;
+
+ private:
+  bool take_given(int64_t low, int64_t high, std::vector<int64_t>& out);
 };
 
 // draw_basic.cpp

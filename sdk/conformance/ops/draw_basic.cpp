@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace tenon::conform {
 
@@ -34,9 +35,12 @@ std::vector<int64_t> narrowed(Draw& draw, const std::vector<int64_t>& dims) {
 }  // namespace
 
 void draw_broadcast(Draw& draw) {
+  const bool asked = draw.given != nullptr;
   const std::vector<int64_t> dims = draw.any_dims(0, 5);
   const uint32_t count = draw.row.inputs_min;
-  const size_t whole = draw.form == Form::in_place ? 0 : draw.choices.below(count);
+  const size_t whole = asked                         ? draw.given_operand
+                       : draw.form == Form::in_place ? 0
+                                                     : draw.choices.below(count);
   for (size_t i = 0; i < count; ++i) {
     const bool condition = draw.row.dtypes == DtypeRule::SELECT && i == 0;
     // In place, whoever may be overwritten has the result's shape.
@@ -73,17 +77,24 @@ void draw_reduce(Draw& draw) {
 
 void draw_matmul(Draw& draw) {
   draw.budget *= 8;  // it counts products
-  std::vector<int64_t> batch = draw.dims(draw.choices.pick<size_t>({0, 0, 1, 2, 3}));
+  const std::vector<int64_t>* const left = std::exchange(draw.given, nullptr);
+  const bool asked = left != nullptr && left->size() >= 2 && draw.given_operand == 0;
+  std::vector<int64_t> batch = asked ? std::vector<int64_t>(left->begin(), left->end() - 2)
+                                     : draw.dims(draw.choices.pick<size_t>({0, 0, 1, 2, 3}));
   int64_t m = draw.dim(), n = draw.dim();
   int64_t k = draw.dim();
-  if (draw.choices.chance(12)) draw.choices.pick<int64_t*>({&k, &m, &n})[0] = 0;
+  if (!asked && draw.choices.chance(12)) draw.choices.pick<int64_t*>({&k, &m, &n})[0] = 0;
   const bool turn_a = draw.choices.chance(2), turn_b = draw.choices.chance(2);
+  if (asked) {
+    m = turn_a ? left->back() : left->end()[-2];
+    k = turn_a ? left->end()[-2] : left->back();
+  }
   const auto matrix = [&](int64_t rows, int64_t columns, bool turned, bool whole) {
     std::vector<int64_t> dims = whole ? batch : narrowed(draw, batch);
     dims.insert(dims.end(), {turned ? columns : rows, turned ? rows : columns});
     draw.input(draw.subject, dims, Values::moderate);
   };
-  const uint64_t whole = draw.choices.below(3);  // both, or one
+  const uint64_t whole = asked ? 1 : draw.choices.below(3);  // both, or one
   matrix(m, k, turn_a, whole != 2);
   matrix(k, n, turn_b, whole != 1);
   draw.integer("transpose_a", turn_a ? 1 : 0);
@@ -190,7 +201,7 @@ void draw_same(Draw& draw) {
     return;
   }
   const bool along = draw.takes("axis");
-  const std::vector<int64_t> dims = along ? draw.dims(1 + draw.choices.below(4)) : draw.any_dims(0, 4);
+  const std::vector<int64_t> dims = along ? draw.some_dims(1, 4) : draw.any_dims(0, 4);
   if (along) {
     const auto rank = static_cast<int64_t>(dims.size());
     draw.integer("axis", draw.choices.between(0, 2 * rank - 1) - rank);

@@ -26,15 +26,16 @@ struct Shapes {
 
 Shapes draw_role_shapes(Draw& draw) {
   Shapes out{};
+  const bool asked = draw.given != nullptr;
   if (draw.row.shape == ShapeRule::ROW_NORM) {
-    out.full = draw.dims(1 + draw.choices.below(4));
+    out.full = draw.some_dims(1, 4);
     const auto axes = draw.choices.between(1, static_cast<int64_t>(out.full.size()));
     draw.integer("axes", axes);
     out.row.assign(out.full.begin(), out.full.end() - axes);
     out.param.assign(out.full.end() - axes, out.full.end());
   } else if (draw.row.family == Family::NORM) {
     out.full = draw.dims(4);
-    out.full[0] = std::max<int64_t>(out.full[0], 2);  // an unbiased variance needs two
+    if (!asked) out.full[0] = std::max<int64_t>(out.full[0], 2);  // an unbiased variance needs two
     out.param = {out.full[1]};
   } else {
     out.full = draw.any_dims(0, 3);

@@ -71,15 +71,8 @@ void set_identity(tn_fragment& f) {
     f.identity[i] = static_cast<uint8_t>(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
 }
 
-OneNode::OneNode(const Trial& trial) : builder_(trial.row->name) {
-  std::vector<uint32_t> inputs, outputs;
-  for (const Operand& o : trial.inputs)
-    inputs.push_back(o.absent ? TN_ABSENT : builder_.input(o.dtype, o.dims, o.strides));
-  while (!inputs.empty() && inputs.back() == TN_ABSENT) inputs.pop_back();
-  for (const Operand& o : trial.outputs)
-    outputs.push_back(o.absent ? TN_ABSENT : builder_.output(o.dtype, o.dims, o.strides));
-  auto& node = builder_.node(trial.row->op, inputs, outputs);
-  for (const AttributeValue& a : trial.attributes) {
+void write_attributes(author::FragmentBuilder::Node& node, const std::vector<AttributeValue>& attributes) {
+  for (const AttributeValue& a : attributes) {
     switch (a.kind) {
       case TN_ATTRIBUTE_I64:
         node.integer(a.name, a.integer);
@@ -97,6 +90,17 @@ OneNode::OneNode(const Trial& trial) : builder_(trial.row->name) {
         node.integers(a.name, a.integers);
     }
   }
+}
+
+OneNode::OneNode(const Trial& trial) : builder_(trial.row->name) {
+  std::vector<uint32_t> inputs, outputs;
+  for (const Operand& o : trial.inputs)
+    inputs.push_back(o.absent ? TN_ABSENT : builder_.input(o.dtype, o.dims, o.strides));
+  while (!inputs.empty() && inputs.back() == TN_ABSENT) inputs.pop_back();
+  for (const Operand& o : trial.outputs)
+    outputs.push_back(o.absent ? TN_ABSENT : builder_.output(o.dtype, o.dims, o.strides));
+  auto& node = builder_.node(trial.row->op, inputs, outputs);
+  write_attributes(node, trial.attributes);
   for (const tn_alias& pair : trial.aliases) builder_.alias(pair.input, pair.output);
   fragment_ = builder_.fragment();
   tensors_.assign(fragment_.tensors, fragment_.tensors + fragment_.tensor_count);

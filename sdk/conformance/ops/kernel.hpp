@@ -16,6 +16,8 @@ namespace tenon::conform {
 // [any-thread; does not block; may throw bad_alloc]
 void set_identity(tn_fragment& fragment);
 
+void write_attributes(author::FragmentBuilder::Node& node, const std::vector<AttributeValue>& attributes);
+
 // A trial's node as a fragment.
 class OneNode {
  public:

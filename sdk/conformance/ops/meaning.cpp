@@ -61,6 +61,7 @@ T remainder(T x, T y) {
 }
 
 constexpr ErrorModel zeros{.either_zero = true};
+constexpr ErrorModel chooses{.chooses = true};
 constexpr ErrorModel roundings(double count) { return {.roundings = count}; }
 constexpr ErrorModel ulps(double count) { return {.ulps = count}; }
 
@@ -100,7 +101,7 @@ constexpr Meaning meanings[] = {
     {TN_OP_max,           numbers<greater, greater_whole>, zeros},
     {TN_OP_min,           numbers<lesser, lesser_whole>, zeros},
     {TN_OP_pow,           floats<[](double x, double y) { return std::pow(x, y); }>, ulps(8)},
-    {TN_OP_mod,           numbers<[](double x, double y) { return std::fmod(x, y); }, [](auto x, auto y) { return remainder(x, y); }>, zeros},
+    {TN_OP_mod,           numbers<[](double x, double y) { return std::fmod(x, y); }, [](auto x, auto y) { return remainder(x, y); }>, {.either_zero = true, .chooses = true}},
     {TN_OP_equal,         tests<[](auto x, auto y) { return x == y; }>},
     {TN_OP_not_equal,     tests<[](auto x, auto y) { return x != y; }>},
     {TN_OP_less,          tests<[](auto x, auto y) { return x < y; }>},
@@ -123,7 +124,7 @@ constexpr Meaning meanings[] = {
     {TN_OP_reduce_max,  reduce_max,  zeros},
     {TN_OP_reduce_min,  reduce_min,  zeros},
     {TN_OP_reduce_prod, reduce_prod, {},    Values::near_one},
-    {TN_OP_argmax,      argmax},
+    {TN_OP_argmax,      argmax,      chooses},
 
     {TN_OP_matmul,             matmul},
     {TN_OP_conv2d,             conv2d},
@@ -131,7 +132,7 @@ constexpr Meaning meanings[] = {
     {TN_OP_conv2d_grad_weight, conv2d_grad_weight},
     {TN_OP_max_pool,           max_pool,      zeros},
     {TN_OP_avg_pool,           avg_pool,      {},    Values::moderate},
-    {TN_OP_max_pool_grad,      max_pool_grad, {},    Values::tame},
+    {TN_OP_max_pool_grad,      max_pool_grad, chooses, Values::tame},
     {TN_OP_avg_pool_grad,      avg_pool_grad, {},    Values::tame},
     {TN_OP_global_pool,        global_pool,   {},    Values::moderate},
 
@@ -204,8 +205,19 @@ std::vector<double>& magnitudes(Job& job, size_t i) {
   return job.out[i].magnitude;
 }
 
-Job solve(const Trial& trial) {
+Job empty_job(const Trial& trial) {
   Job job{.trial = trial};
+  for (const Operand& operand : trial.outputs) {
+    Wanted& wanted = job.out.emplace_back();
+    if (operand.absent) continue;
+    wanted.tensor = {.dtype = operand.dtype, .dims = operand.dims, .at = {}};
+    wanted.tensor.at.resize(element_count(operand.dims));
+  }
+  return job;
+}
+
+Job solve(const Trial& trial) {
+  Job job = empty_job(trial);
   const Meaning& meaning = meaning_of(*trial.row);
   for (size_t i = 0; i < trial.inputs.size(); ++i) {
     const Operand& operand = trial.inputs[i];
@@ -216,12 +228,6 @@ Job solve(const Trial& trial) {
   for (Tensor& tensor : job.in) {
     if (!author::is_float(tensor.dtype)) continue;
     for (Scalar& one : tensor.at) one.real = rounded(format_of(tensor.dtype), one.real);
-  }
-  for (const Operand& operand : trial.outputs) {
-    Wanted& wanted = job.out.emplace_back();
-    if (operand.absent) continue;
-    wanted.tensor = {.dtype = operand.dtype, .dims = operand.dims, .at = {}};
-    wanted.tensor.at.resize(element_count(operand.dims));
   }
   meaning.compute(job);
   return job;

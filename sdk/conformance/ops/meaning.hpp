@@ -35,6 +35,7 @@ struct ErrorModel {
   double roundings = 2;      // ROUND: of the magnitude, where the reference gives one
   bool either_zero = false;  // +0 and -0 are one result: the op does not order them
   bool in_type = false;      // terms may be rounded to the type itself, not only to the one computed in
+  bool chooses = false;  // by which input is greatest: where inputs are inexact, near ones may change places
 };
 
 struct Meaning {
@@ -51,6 +52,8 @@ struct Meaning {
 // The meaning of a row that is_single. [any-thread; does not block; cannot fail]
 const Meaning& meaning_of(const Row& row) noexcept;
 
+// A job with room for its outputs and no inputs yet. [any-thread; may throw bad_alloc]
+Job empty_job(const Trial& trial);
 // The job of a trial: inputs drawn, derived ones computed, outputs computed. [any-thread; may throw bad_alloc]
 Job solve(const Trial& trial);
 

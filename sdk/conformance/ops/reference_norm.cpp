@@ -12,22 +12,28 @@ struct Groups {
   uint64_t inner, groups, per_group;
   bool by_row;
 
+  // Any of the dims may be 0.
   static Groups channels(const std::vector<int64_t>& dims) {
-    const auto c = static_cast<uint64_t>(dims[1]),
-               inner = element_count(dims) / c / static_cast<uint64_t>(dims[0]);
-    return {inner, c, element_count(dims) / c, false};
+    const uint64_t c = product(dims, 1, 2), inner = product(dims, 2, dims.size());
+    return {inner, c, product(dims, 0, 1) * inner, false};
   }
   static Groups rows(const Job& job) {
     const std::vector<int64_t>& dims = job.dims(0);
-    uint64_t length = 1;
-    for (int64_t i = 0; i < job.trial.integer("axes"); ++i)
-      length *= static_cast<uint64_t>(dims[dims.size() - 1 - static_cast<size_t>(i)]);
-    return {length, element_count(dims) / length, length, true};
+    const size_t first = dims.size() - static_cast<size_t>(job.trial.integer("axes"));
+    const uint64_t length = product(dims, first, dims.size());
+    return {length, product(dims, 0, first), length, true};
   }
   uint64_t group(uint64_t i) const { return by_row ? i / inner : i / inner % groups; }
   uint64_t parameter(uint64_t i) const { return by_row ? i % inner : group(i); }
   uint64_t parameters() const { return by_row ? inner : groups; }
   double count() const { return static_cast<double>(per_group); }
+
+ private:
+  static uint64_t product(const std::vector<int64_t>& dims, size_t first, size_t end) {
+    uint64_t out = 1;
+    for (size_t i = first; i < end; ++i) out *= static_cast<uint64_t>(dims[i]);
+    return out;
+  }
 };
 
 struct Moments {

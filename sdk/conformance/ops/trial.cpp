@@ -8,9 +8,7 @@
 
 namespace tenon::conform {
 
-namespace {
-
-std::string described(const Operand& operand) {
+std::string told(const Operand& operand) {
   if (operand.absent) return "absent";
   std::string out = words(author::dtype_name(operand.dtype), told(operand.dims));
   if (!operand.strides.empty()) out += words(" strides ", told(operand.strides));
@@ -20,7 +18,7 @@ std::string described(const Operand& operand) {
   return out;
 }
 
-std::string described(const AttributeValue& a) {
+std::string told(const AttributeValue& a) {
   switch (a.kind) {
     case TN_ATTRIBUTE_I64:
       return words(a.name, "=", a.integer);
@@ -35,9 +33,11 @@ std::string described(const AttributeValue& a) {
   }
 }
 
+namespace {
+
 std::string described(const std::vector<Operand>& operands) {
   std::string out;
-  for (const Operand& operand : operands) out += (out.empty() ? "" : ", ") + described(operand);
+  for (const Operand& operand : operands) out += (out.empty() ? "" : ", ") + told(operand);
   return out;
 }
 
@@ -127,7 +127,7 @@ std::string told(const Trial& trial) {
   std::string out =
       words(trial.row->name, "(", described(trial.inputs), ") → ",
             trial.outputs.size() == 1 ? described(trial.outputs) : words("(", described(trial.outputs), ")"));
-  for (const AttributeValue& one : trial.attributes) out += "; " + described(one);
+  for (const AttributeValue& one : trial.attributes) out += "; " + told(one);
   for (const tn_alias& pair : trial.aliases)
     out += words("; output ", pair.output, " in place of input ", pair.input);
   return out;

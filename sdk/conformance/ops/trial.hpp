@@ -90,6 +90,10 @@ Tensor values_of(const Operand& operand, uint64_t seed, bool specials);
 
 // "[2,3]". [any-thread; does not block; may throw bad_alloc]
 std::string told(const std::vector<int64_t>& dims);
+// "f32[2,3] strides [4,1] moved by 3".
+std::string told(const Operand& operand);
+// "axes=[0]".
+std::string told(const AttributeValue& attribute);
 // "add(f32[2,3] strides [4,1], f32[]) → f32[2,3]; axes=[0]": all that repeats it by hand.
 std::string told(const Trial& trial);
 

@@ -198,6 +198,8 @@ struct CommTable {
     if (has_peer && (op.peer < 0 || (handle.size != 0 && static_cast<uint32_t>(op.peer) >= handle.size))) {
       return refuse(TN_INVALID, text("peer ", op.peer, " of ", handle.size, " ranks"));
     }
+    if (op.reduce == TN_REDUCE_PREMUL_SUM && reduces(op.kind))
+      TN_TRY(check_span<Plugin>(op.factor, Spaces::device, "factor"));
     TN_TRY(check_span<Plugin>(op.send, Spaces::device, "send"));
     return check_span<Plugin>(op.recv, Spaces::device, "recv");
   }
