@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // all_reduce: the mean of what all ranks have, in place, in the order of a stream.
 //
-//   all_reduce 4                                              four ranks, as processes of this program
+//   all_reduce [4]                                            so many ranks (two), as processes of this program
 //   torchrun --no-python --nproc-per-node 4 all_reduce        the ranks of a launcher (also mpirun, srun)
 //
 // Invariant: a rank says "right" only after every element was compared.
@@ -70,8 +70,7 @@ int run_processes(uint32_t size) {
 
 int main(int argc, char** argv) {
   if (argc > 1) return run_processes(static_cast<uint32_t>(std::max(1, std::atoi(argv[1]))));
-  const auto here = tenon::Rendezvous::from_environment();
-  return told(here.ok() ? run(*here)
-                        : tenon::Status(here.code(), std::string(here.message()) +
-                                                         "; or give a number of ranks to start here"));
+  auto here = tenon::Rendezvous::from_environment();
+  if (here.code() == TN_NOT_FOUND) return run_processes(2);  // no launcher started this
+  return told(here.ok() ? run(*here) : std::move(here).failure());
 }
