@@ -21,8 +21,6 @@ class Sha256 {
   Digest finish() noexcept;
 
  private:
-  void digest_block(const std::byte* block) noexcept;
-
   std::array<uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                  0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   std::array<std::byte, 64> pending_{};

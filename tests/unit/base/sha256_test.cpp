@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // SHA-256 against the standard's own examples, whole and in pieces.
 #include "base/sha256.hpp"
+#include "base/sha256_blocks.hpp"
 #include "base/text.hpp"
+#include "support/seed.hpp"
 
 #include <doctest/doctest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace base = tenon::base;
+using tenon::test::generator;
 
 TEST_CASE("sha256: the examples of FIPS 180-4 and NIST's long message come out") {
   CHECK(base::hex(base::sha256("")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -41,4 +46,24 @@ TEST_CASE("sha256: every length around a block boundary has its own digest") {
         "b35439a4ac6f0948b6d6f9e3c6af0f5f590ce20f1bde7090ef7970686ec6738a");
   CHECK(base::hex(base::sha256(std::string(64, 'a'))) ==
         "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
+}
+
+TEST_CASE("sha256: every way of this processor digests blocks to the same state") {
+  auto numbers = generator();
+  std::vector<std::byte> message(64 * 33);
+  for (std::byte& byte : message) byte = static_cast<std::byte>(numbers());
+  const base::Sha256State start = {1, 2, 3, 0xffffffff, 5, 6, 0x80000000, 8};
+  const auto ways = base::sha256_ways();
+  REQUIRE(std::string_view(ways.back().name) == "plain");
+  for (const size_t blocks : {0, 1, 2, 33}) {
+    base::Sha256State wanted = start;
+    ways.back().digest(wanted, message.data(), blocks);
+    CHECK((wanted == start) == (blocks == 0));
+    for (const auto& way : ways) {
+      base::Sha256State state = start;
+      way.digest(state, message.data(), blocks);
+      CAPTURE(way.name);
+      CHECK(state == wanted);
+    }
+  }
 }
