@@ -2,14 +2,12 @@
 // digest.cpp: SHA-256 as FIPS 180-4 writes it, over whole buffers.
 #include "conformance/digest.hpp"
 
-#include "conformance/words.hpp"
+#include "conformance/content.hpp"
 
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
 namespace tenon::conform {
@@ -33,8 +31,7 @@ std::array<uint32_t, N> root_table(long double power) {
   return out;
 }
 
-void absorb(State& state, const unsigned char* block) {
-  static const auto constants = root_table<64>(1.0L / 3);
+void absorb(State& state, const unsigned char* block, const uint32_t* constants) {
   uint32_t w[64];
   for (size_t i = 0; i < 16; ++i) {
     w[i] = static_cast<uint32_t>(block[4 * i]) << 24 | static_cast<uint32_t>(block[4 * i + 1]) << 16 |
@@ -60,15 +57,16 @@ void absorb(State& state, const unsigned char* block) {
 }  // namespace
 
 std::string digest(std::span<const unsigned char> bytes) {
+  static const auto constants = root_table<64>(1.0L / 3);
   State state = root_table<8>(1.0L / 2);
   const size_t whole = bytes.size() / 64 * 64;
-  for (size_t at = 0; at < whole; at += 64) absorb(state, bytes.data() + at);
+  for (size_t at = 0; at < whole; at += 64) absorb(state, bytes.data() + at, constants.data());
   std::vector<unsigned char> rest(bytes.begin() + static_cast<std::ptrdiff_t>(whole), bytes.end());
   rest.push_back(0x80);
   while (rest.size() % 64 != 56) rest.push_back(0);
   const uint64_t bits = static_cast<uint64_t>(bytes.size()) * 8;
   for (int shift = 56; shift >= 0; shift -= 8) rest.push_back(static_cast<unsigned char>(bits >> shift));
-  for (size_t at = 0; at < rest.size(); at += 64) absorb(state, rest.data() + at);
+  for (size_t at = 0; at < rest.size(); at += 64) absorb(state, rest.data() + at, constants.data());
   std::string out;
   for (const uint32_t word : state) {
     for (int shift = 28; shift >= 0; shift -= 4) out += "0123456789abcdef"[(word >> shift) & 15];
@@ -77,9 +75,7 @@ std::string digest(std::span<const unsigned char> bytes) {
 }
 
 Result<std::string> file_digest(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return Status(TN_NOT_FOUND, words("'", file, "' cannot be read"));
-  const std::vector<char> content{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const std::string content = TN_TRY(content_of(file));
   return digest({reinterpret_cast<const unsigned char*>(content.data()), content.size()});
 }
 

@@ -2,20 +2,18 @@
 // elf.cpp: a reader of dynamic symbols. Every offset is checked against the file's size before it is followed.
 #include "conformance/elf.hpp"
 
-#include "conformance/words.hpp"
+#include "conformance/content.hpp"
 
 #include <elf.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 namespace tenon::conform {
 
 namespace {
 
-using File = std::vector<char>;
+using File = std::string;
 
 // A structure at `offset`, or nothing when it does not lie inside.
 template <class T>
@@ -52,9 +50,7 @@ std::vector<std::string> symbols_of(const File& file, const Elf64_Shdr& table, c
 }  // namespace
 
 Result<std::vector<std::string>> exported_symbols(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return Status(TN_NOT_FOUND, words("'", path, "' cannot be read"));
-  const File file{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const File file = TN_TRY(content_of(path));
   const auto header = at<Elf64_Ehdr>(file, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
       header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
