@@ -17,7 +17,6 @@ using tenon::TensorSpec;
 using Ints = std::vector<int64_t>;
 
 constexpr int64_t batch = 16;
-constexpr double search_ms = 4'000;
 
 struct Shape {
   int64_t side, in, out, window, stride;

@@ -43,6 +43,9 @@ class World {
   std::vector<tenon::Buffer> owned_;
 };
 
+// What a kernel that may be searched for is given, in CompileOptions::budget_ms.
+inline constexpr double search_ms = 4'000;
+
 // A kernel and memory for its bindings; an output with an alias has its input's. f32 and bf16 hold 0.5 to 1.5.
 class Program {
  public:
