@@ -165,9 +165,8 @@ Result<bool> AskingGroup::node_by_node() {
   for (uint32_t value = 0; value < group_.values.size(); ++value) {
     const bool given = group_.is_input(value) || group_.values[value].constant;
     if (!group_.is_read(value) && !group_.is_output(value)) continue;
-    Operand& operand = operands.emplace_back(group_.operand(value));
-    if (!group_.is_input(value)) operand.strides.clear();
-    if (!group_.is_input(value)) operand.skew = operand.alignment = 0;
+    const Operand& bound = group_.operand(value);
+    const Operand& operand = operands.emplace_back(group_.is_input(value) ? bound : dense(bound));
     Buffer buffer = TN_TRY(buffer_of(device_, stream_, operand));
     if (given) {
       buffer.before = image_of(operand, buffer.at, usual_.value(value).tensor);
