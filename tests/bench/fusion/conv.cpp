@@ -10,10 +10,6 @@
 namespace bench {
 namespace {
 
-using onednn::bound;
-using onednn::Call;
-using onednn::memory;
-using tenon::TensorSpec;
 using Ints = std::vector<int64_t>;
 
 constexpr int64_t batch = 16;

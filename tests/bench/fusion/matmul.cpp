@@ -13,11 +13,6 @@
 namespace bench {
 namespace {
 
-using onednn::bound;
-using onednn::Call;
-using onednn::memory;
-using tenon::TensorSpec;
-
 tenon::Fragment product_of(tenon::DType dtype, int64_t n) {
   const TensorSpec square{dtype, {n, n}, {}, 64};
   tenon::FragmentBuilder f;

@@ -16,6 +16,8 @@
 
 namespace bench {
 
+using tenon::TensorSpec;
+
 template <class T>
 T must(tenon::Result<T> result) {
   if (!result.ok()) throw std::runtime_error(std::string(result.message()));
