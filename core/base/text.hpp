@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// text.hpp: words for messages: the nearest known name, quoting, joining, hex.
+// text.hpp: words for messages: the nearest known name, quoting, joining, hex, sizes and times.
 //
 // Invariant: what comes from outside (file contents, names, a child's output) is made printable before it is shown.
 #pragma once
@@ -30,5 +30,9 @@ std::string_view trim(std::string_view text) noexcept;
 std::string hex(std::span<const uint8_t> bytes);
 // "1 file", "2 files". [any-thread; does not block; cannot fail]
 std::string counted(uint64_t count, std::string_view noun);
+// "512 B", "25.0 MiB". [any-thread; does not block; cannot fail]
+std::string bytes_in_words(uint64_t bytes);
+// "3.5 µs", "8.10 ms". [any-thread; does not block; cannot fail]
+std::string time_in_words(double ns);
 
 }  // namespace tenon::base

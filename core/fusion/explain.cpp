@@ -9,22 +9,6 @@
 namespace tenon {
 namespace {
 
-std::string bytes_in_words(uint64_t bytes) {
-  static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto number = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; number >= 1024 && unit + 1 < std::size(units); ++unit) number /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", number, units[unit]);
-  return text;
-}
-
-std::string time_in_words(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, ns < 1e6 ? "%.1f µs" : "%.2f ms", ns < 1e6 ? ns / 1e3 : ns / 1e6);
-  return text;
-}
-
 void pad(std::string& line, size_t width) {
   if (line.size() < width) line.append(width - line.size(), ' ');
 }
@@ -57,9 +41,10 @@ class Explainer {
     const size_t nodes = graph_.nodes().size() - cut_.dropped.size(), launches = cut_.groups.size();
     out_ += target_.device + ": " + base::counted(nodes, "node") + " in " + std::to_string(launches) +
             (launches == 1 ? " launch, " : " launches, ") + std::to_string(nodes - launches) + " saved; " +
-            bytes_in_words(cut_.bytes_after) + " moved instead of " + bytes_in_words(cut_.bytes_before) +
-            "; predicted " + time_in_words(cut_.cost_after_ns) + " instead of " +
-            time_in_words(cut_.cost_before_ns) + "; " + base::counted(cut_.questions, "question") +
+            base::bytes_in_words(cut_.bytes_after) + " moved instead of " +
+            base::bytes_in_words(cut_.bytes_before) + "; predicted " +
+            base::time_in_words(cut_.cost_after_ns) + " instead of " +
+            base::time_in_words(cut_.cost_before_ns) + "; " + base::counted(cut_.questions, "question") +
             " asked\n";
   }
 
@@ -74,7 +59,7 @@ class Explainer {
   void fused(const FusionGroup& group) {
     out_ += head("fused", group.rule) + fusion::called(graph_, group.nodes) + ": saves " +
             std::to_string(group.nodes.size() - 1) + (group.nodes.size() == 2 ? " launch, " : " launches, ") +
-            bytes_in_words(group.bytes_saved) + ", " + time_in_words(group.gain_ns);
+            base::bytes_in_words(group.bytes_saved) + ", " + base::time_in_words(group.gain_ns);
     if (!group.support.reason.empty()) out_ += " (" + group.support.reason + ")";
     out_ += '\n';
   }

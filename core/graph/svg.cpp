@@ -3,13 +3,12 @@
 //
 // A frame is laid out by itself and stands in the whole as one box; a line that enters or leaves it does so at a gate of its
 // own. Invariant: every node, leaf and output is one rectangle, and whatever names hold the text is well-formed.
+#include "base/svg.hpp"
 #include "graph/layers.hpp"
 #include "graph/state.hpp"
 #include "graph/words.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 namespace tenon {
 namespace {
@@ -18,6 +17,7 @@ using graph::LayerArrow;
 using graph::LayerBox;
 using graph::LayerPicture;
 using graph::Point;
+namespace svg = base::svg;
 
 constexpr double letter = 7.3, line_height = 15, margin = 9;  // of 12 px monospace, a little wider than it is
 constexpr double title_height = 18, frame_margin = 12, page_margin = 16;
@@ -31,31 +31,6 @@ constexpr const char* head =
     ".title{fill:#95640a;paint-order:stroke;stroke:#fdf4e3;stroke-width:4px}.line{fill:none;stroke:#888}"
     "</style>\n<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" "
     "markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#888\"/></marker></defs>\n";
-
-// With one decimal, whatever the locale.
-std::string figure(double number) {
-  std::array<char, 40> digits{};
-  return {
-      digits.data(),
-      std::to_chars(digits.data(), digits.data() + digits.size(), number, std::chars_format::fixed, 1).ptr};
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c >= ' ' && c <= '~' ? c : '?';
-  }
-  return out;
-}
 
 // A rectangle with lines of text.
 struct Item {
@@ -243,35 +218,33 @@ class Drawing {
 
   // Upright where nothing turns, and turning between layers.
   void path(const std::vector<Point>& way) {
-    out_ += "<path class=\"line\" marker-end=\"url(#tip)\" d=\"M" + figure(way[0].x) + " " + figure(way[0].y);
+    out_ += "<path class=\"line\" marker-end=\"url(#tip)\" d=\"M" + svg::figure(way[0].x) + " " +
+            svg::figure(way[0].y);
     for (size_t i = 1; i < way.size(); ++i) {
       const Point &a = way[i - 1], &b = way[i];
-      const std::string middle = figure((a.y + b.y) / 2);
+      const std::string middle = svg::figure((a.y + b.y) / 2);
       if (a.x == b.x)
-        out_ += "V" + figure(b.y);
+        out_ += "V" + svg::figure(b.y);
       else
-        out_ += "C" + figure(a.x) + " " + middle + " " + figure(b.x) + " " + middle + " " + figure(b.x) +
-                " " + figure(b.y);
+        out_ += "C" + svg::figure(a.x) + " " + middle + " " + svg::figure(b.x) + " " + middle + " " +
+                svg::figure(b.x) + " " + svg::figure(b.y);
     }
     out_ += "\"/>\n";
   }
 
-  void rectangle(const std::string& kind, Point at, const LayerBox& box, const std::string& more) {
-    out_ += "<rect class=\"" + kind + "\" x=\"" + figure(at.x) + "\" y=\"" + figure(at.y) + "\" width=\"" +
-            figure(box.width) + "\" height=\"" + figure(box.height) + "\" rx=\"4\"" + more + ">";
+  void rectangle(const std::string& kind, Point at, const LayerBox& box, const std::string& end) {
+    out_ += svg::rectangle(kind, {at.x, at.y, box.width, box.height}, 4, end);
   }
 
   void write(const std::string& kind, Point at, const std::string& line) {
-    out_ += "<text class=\"" + kind + "\" x=\"" + figure(at.x) + "\" y=\"" + figure(at.y) + "\">" +
-            escaped(line) + "</text>\n";
+    out_ += svg::text(kind, at.x, at.y, svg::escaped(line));
   }
 
   void draw(const Item& item) {
     const Scene& scene = scenes_[item.place];
     const Point at = scene.corner(item.box);
-    rectangle(item.kind, at, scene.boxes[item.box], "");
-    if (!item.hint.empty()) out_ += "<title>" + escaped(item.hint) + "</title>";
-    out_ += "</rect>\n";
+    const std::string title = item.hint.empty() ? "" : "<title>" + svg::escaped(item.hint) + "</title>";
+    rectangle(item.kind, at, scene.boxes[item.box], ">" + title + "</rect>\n");
     const char* kind = item.kind == "node" ? "op" : "value";
     Point foot{at.x + margin, at.y};
     for (const std::string& line : item.lines) {
@@ -284,14 +257,13 @@ class Drawing {
   std::string page() {
     const double width = whole().picture.width + 2 * page_margin,
                  height = whole().picture.height + 2 * page_margin;
-    const std::string size = figure(width) + " " + figure(height);
-    out_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" width=\"" + figure(width) +
-           "\" height=\"" + figure(height) + "\">\n<title>" +
-           escaped(state_.name.empty() ? "graph" : state_.name) + "</title>\n" + head;
+    const std::string size = svg::figure(width) + " " + svg::figure(height);
+    out_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size + "\" width=\"" +
+           svg::figure(width) + "\" height=\"" + svg::figure(height) + "\">\n<title>" +
+           svg::escaped(state_.name.empty() ? "graph" : state_.name) + "</title>\n" + head;
     out_ += "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
     for (uint32_t f = 0; f < frames_.size(); ++f) {
-      if (!is_empty(f)) rectangle("frame", whole().corner(f), whole().boxes[f], "/");
-      if (!is_empty(f)) out_ += '\n';
+      if (!is_empty(f)) rectangle("frame", whole().corner(f), whole().boxes[f], "/>\n");
     }
     for (const Line& line : lines_) path(way_of(line));
     for (const Item& item : items_) draw(item);

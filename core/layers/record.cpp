@@ -6,6 +6,7 @@
 #include "layers/interposer.hpp"
 #include "layers/recorder.hpp"
 #include "layers/spots.hpp"
+#include "plugin/early.hpp"
 
 #include <atomic>
 #include <cstring>
@@ -133,8 +134,10 @@ class RecordedPlugin final : public Interposer {
     return code;
   }
   int32_t sync(tn_stream* stream, uint64_t value, uint64_t timeout_ns, E* e) override {
-    const int32_t code = Interposer::sync(stream, value, timeout_ns, e);
-    if (code != TN_TIMEOUT) learned(stream, value, code);
+    tn_error own = no_error();
+    E* const told = e != nullptr ? e : &own;
+    const int32_t code = Interposer::sync(stream, value, timeout_ns, told);
+    if (!plugin::is_early(code, *told)) learned(stream, value, code);
     to_.flush();
     return code;
   }

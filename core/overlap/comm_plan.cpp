@@ -169,7 +169,7 @@ std::string CommPlan::diff(const CommPlan& other) const {
   const auto lines = [](const CommPlan& plan) {
     std::vector<std::string> out;
     for (const Bucket& bucket : plan.buckets())
-      out.push_back(overlap::called(bucket, plan.step()) + ", " + overlap::bytes_in_words(bucket.bytes) +
+      out.push_back(overlap::called(bucket, plan.step()) + ", " + base::bytes_in_words(bucket.bytes) +
                     ", stream " + std::to_string(bucket.stream) + ", " + std::string(name(bucket.route)));
     return out;
   };
@@ -179,10 +179,10 @@ std::string CommPlan::diff(const CommPlan& other) const {
   for (const std::string& line : mine) out += there.contains(line) ? "" : "- " + line + "\n";
   for (const std::string& line : theirs) out += here.contains(line) ? "" : "+ " + line + "\n";
   if (!out.empty() || predicted().step_ns != other.predicted().step_ns)
-    out += "  step " + overlap::time_in_words(predicted().step_ns) + " → " +
-           overlap::time_in_words(other.predicted().step_ns) + ", exposed " +
-           overlap::time_in_words(predicted().exposed_ns) + " → " +
-           overlap::time_in_words(other.predicted().exposed_ns) + "\n";
+    out += "  step " + base::time_in_words(predicted().step_ns) + " → " +
+           base::time_in_words(other.predicted().step_ns) + ", exposed " +
+           base::time_in_words(predicted().exposed_ns) + " → " +
+           base::time_in_words(other.predicted().exposed_ns) + "\n";
   return out;
 }
 

@@ -10,22 +10,6 @@
 namespace tenon {
 namespace overlap {
 
-std::string bytes_in_words(uint64_t bytes) {
-  static constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto number = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; number >= 1024 && unit + 1 < std::size(units); ++unit) number /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", number, units[unit]);
-  return text;
-}
-
-std::string time_in_words(double ns) {
-  char text[32];
-  std::snprintf(text, sizeof text, ns < 1e6 ? "%.1f µs" : "%.2f ms", ns < 1e6 ? ns / 1e3 : ns / 1e6);
-  return text;
-}
-
 std::string called(const Bucket& bucket, const StepProfile& step) {
   if (bucket.members.empty()) return "the tail";
   const auto told = [&](const BucketMember& member) {
@@ -76,13 +60,13 @@ std::string table(const CommPlan& plan) {
     std::vector<std::string> cells{std::to_string(i),
                                    std::to_string(bucket.stream),
                                    std::to_string(bucket.members.size()),
-                                   bytes_in_words(bucket.bytes),
+                                   base::bytes_in_words(bucket.bytes),
                                    types_of(bucket),
                                    std::string(sharded ? "-" : name(bucket.route)),
-                                   time_in_words(bucket.ready_ns),
-                                   time_in_words(bucket.start_ns),
-                                   time_in_words(bucket.end_ns)};
-    if (sharded) cells.push_back(time_in_words(bucket.gather_end_ns));
+                                   base::time_in_words(bucket.ready_ns),
+                                   base::time_in_words(bucket.start_ns),
+                                   base::time_in_words(bucket.end_ns)};
+    if (sharded) cells.push_back(base::time_in_words(bucket.gather_end_ns));
     cells.push_back(called(bucket, plan.step()));
     out += row(cells, widths);
   }
@@ -96,11 +80,11 @@ std::string totals(const CommPlan& plan) {
   char percent[16];
   std::snprintf(percent, sizeof percent, "%.0f %%", hidden);
   const Arena& arena = plan.arena();
-  std::string out = "predicted  step " + time_in_words(time.step_ns) + "; communication " +
-                    time_in_words(time.communication_ns) + ", " + percent + " hidden, " +
-                    time_in_words(time.exposed_ns) + " exposed\n";
-  out += "arena      " + bytes_in_words(arena.bytes) + ", " + bytes_in_words(arena.gap_bytes) +
-         " of it gaps, " + bytes_in_words(plan.tail().bytes) + " the tail; " +
+  std::string out = "predicted  step " + base::time_in_words(time.step_ns) + "; communication " +
+                    base::time_in_words(time.communication_ns) + ", " + percent + " hidden, " +
+                    base::time_in_words(time.exposed_ns) + " exposed\n";
+  out += "arena      " + base::bytes_in_words(arena.bytes) + ", " + base::bytes_in_words(arena.gap_bytes) +
+         " of it gaps, " + base::bytes_in_words(plan.tail().bytes) + " the tail; " +
          std::to_string(arena.copied_bytes) + " bytes copied\n";
   out += "updates    " +
          (plan.gate().empty() ? std::string("start bucket by bucket")

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // picture.cpp: the predicted step as lanes: computing above, one lane for each communication stream below.
+#include "base/svg.hpp"
 #include "base/text.hpp"
 #include "overlap/state.hpp"
 #include "overlap/timing.hpp"
-#include "overlap/words.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 namespace tenon {
 namespace {
+
+namespace svg = base::svg;
 
 // One thing that a lane does.
 struct Bar {
@@ -57,23 +58,6 @@ Picture picture_of(const CommPlan& plan) {
   return out;
 }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
-}
-
-std::string rect(std::string_view kind, double x, double y, double w, double h,
-                 std::string_view round = "2") {
-  return "<rect class=\"" + std::string(kind) + "\" x=\"" + number(x) + "\" y=\"" + number(y) +
-         "\" width=\"" + number(w) + "\" height=\"" + number(h) + "\" rx=\"" + std::string(round) + "\"/>\n";
-}
-
-std::string label(std::string_view kind, double x, double y, std::string_view text) {
-  return "<text class=\"" + std::string(kind) + "\" x=\"" + number(x) + "\" y=\"" + number(y) + "\">" +
-         std::string(text) + "</text>\n";
-}
-
 constexpr const char* style = R"(<style>
   .panel { fill: #ffffff; stroke: #d0d7de } .lane { fill: #f3f5f8 }
   .compute { fill: #cfe0f5; stroke: #4a7ab5 } .update { fill: #dcd3ee; stroke: #7a5fae }
@@ -94,8 +78,9 @@ constexpr double width = 980, left = 84, top = 34, lane_height = 34, bar_height 
 
 std::string drawn(const Bar& bar, double y, double scale) {
   const double x = left + bar.start * scale, w = std::max((bar.end - bar.start) * scale, 0.6);
-  std::string out = rect(bar.kind, x, y, w, bar_height);
-  if (w > 7.0 * static_cast<double>(bar.text.size()) + 4) out += label("mid", x + w / 2, y + 16, bar.text);
+  std::string out = svg::rectangle(bar.kind, {x, y, w, bar_height}, 2);
+  if (w > 7.0 * static_cast<double>(bar.text.size()) + 4)
+    out += svg::text("mid", x + w / 2, y + 16, bar.text);
   return out;
 }
 
@@ -129,8 +114,8 @@ std::string CommPlan::timeline(uint32_t columns) const {
     line.resize(names, ' ');
     out += line + line_of(lane, picture.end, room) + "\n";
   }
-  out += "          0 … " + overlap::time_in_words(picture.end) + "; " +
-         overlap::time_in_words(predicted().exposed_ns) + " exposed\n";
+  out += "          0 … " + base::time_in_words(picture.end) + "; " +
+         base::time_in_words(predicted().exposed_ns) + " exposed\n";
   return out;
 }
 
@@ -138,22 +123,25 @@ std::string CommPlan::svg() const {
   const Picture picture = picture_of(*this);
   const double scale = (width - left - 16) / picture.end;
   const double bottom = top + lane_height * static_cast<double>(picture.lanes.size()), height = bottom + 28;
-  const std::string title = summary() + "; " + overlap::time_in_words(predicted().exposed_ns) + " exposed";
-  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + number(width) + " " +
-                    number(height) + "\" width=\"" + number(width) + "\" height=\"" + number(height) +
-                    "\" role=\"img\">\n<title>" + title + "</title>\n" + style +
-                    rect("panel", 0.5, 0.5, width - 1, height - 1, "8") + label("head", 14, 21, title);
+  const std::string title = summary() + "; " + base::time_in_words(predicted().exposed_ns) + " exposed";
+  std::string out = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + svg::figure(width) + " " +
+                    svg::figure(height) + "\" width=\"" + svg::figure(width) + "\" height=\"" +
+                    svg::figure(height) + "\" role=\"img\">\n<title>" + title + "</title>\n" + style +
+                    svg::rectangle("panel", {0.5, 0.5, width - 1, height - 1}, 8) +
+                    svg::text("head", 14, 21, title);
   for (size_t i = 0; i < picture.lanes.size(); ++i) {
     const double y = top + lane_height * static_cast<double>(i);
-    out += rect("lane", left, y, width - left - 16, bar_height) +
-           label("dim", 14, y + 16, picture.lanes[i].name);
+    out += svg::rectangle("lane", {left, y, width - left - 16, bar_height}, 2) +
+           svg::text("dim", 14, y + 16, picture.lanes[i].name);
     for (const Bar& bar : picture.lanes[i].bars) out += drawn(bar, y, scale);
   }
   if (picture.exposed_to > picture.exposed_from)
-    out += rect("exposed", left + picture.exposed_from * scale, top - 4,
-                (picture.exposed_to - picture.exposed_from) * scale, bottom - top);
-  return out + label("dim", left, bottom + 12, "0") +
-         label("dim end", width - 16, bottom + 12, overlap::time_in_words(picture.end)) + "</svg>\n";
+    out += svg::rectangle("exposed",
+                          {left + picture.exposed_from * scale, top - 4,
+                           (picture.exposed_to - picture.exposed_from) * scale, bottom - top},
+                          2);
+  return out + svg::text("dim", left, bottom + 12, "0") +
+         svg::text("dim end", width - 16, bottom + 12, base::time_in_words(picture.end)) + "</svg>\n";
 }
 
 }  // namespace tenon

@@ -30,7 +30,6 @@ class Costs {
   const CostTable& gather() const noexcept { return gather_; }
   Route route(uint64_t bytes) const noexcept;
   uint32_t ranks_per_group() const noexcept { return ranks_per_group_; }
-  bool empty() const noexcept { return !cheapest_; }
 
  private:
   std::vector<CommTarget::Measured> routes_{};

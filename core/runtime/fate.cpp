@@ -5,6 +5,7 @@
 // answer is yes needs both, whoever can go on with a no takes a glance.
 // Invariant: waits name values recorded before them, so the values form no cycle even where the streams do; entries are
 // settled oldest first, which keeps the recursion as shallow as there are streams.
+#include "plugin/early.hpp"
 #include "runtime/timeline.hpp"
 
 #include <algorithm>
@@ -48,8 +49,7 @@ Fate ask(Timeline& line, uint64_t value, const Deadline& deadline, uint64_t& new
     }
     const int32_t code = line.api->sync(line.handle, value, deadline.left_ns(), &error);
     if (code == TN_OK) return newest = value, Fate::reached;
-    // A stream may have *failed* with this code: a collective gave a late rank up.
-    if (code == TN_TIMEOUT && (error.flags & TN_ERROR_ASYNC) == 0) return Fate::pending;
+    if (plugin::is_early(code, error)) return Fate::pending;
     failure = status_of(code, error);
   }
   if (is_verdict(failure.code(), failure.error().flags)) {

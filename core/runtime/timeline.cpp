@@ -4,6 +4,7 @@
 // Invariant: lock order is bridge, then all_lines, then settling; the plugin is asked under them only without blocking.
 #include "runtime/timeline.hpp"
 
+#include "plugin/early.hpp"
 #include "runtime/bridge.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/host_call.hpp"
@@ -56,8 +57,7 @@ bool known_lost(Timeline& source, uint64_t value) noexcept {
   if (!pin) return source.phase.load(std::memory_order_acquire) == Phase::closed;
   tn_error error = no_error();
   const int32_t code = source.api->sync(source.handle, value, 0, &error);
-  if (code == TN_TIMEOUT) return (error.flags & TN_ERROR_ASYNC) != 0;  // else it is only early
-  return code != TN_OK;
+  return code != TN_OK && !plugin::is_early(code, error);
 }
 
 std::unique_ptr<Poison> carried_poison(const Timeline& line, const Timeline& source, uint64_t since) {

@@ -75,10 +75,11 @@ std::string read(const toml::node& value, std::vector<Names>& into) {
 
 std::string word(bool value) { return value ? "true" : "false"; }
 std::string word(uint32_t value) { return std::to_string(value); }
-std::string word(double ns) {
+std::string figure(double number) {
   std::array<char, 32> digits{};  // as many as it takes to be read back as the same
-  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), ns / 1000).ptr};
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
 }
+std::string word(double ns) { return figure(ns / 1000); }
 std::string word(const std::string& name) { return base::json_quoted(name); }
 template <class Item>
 std::string word(const std::vector<Item>& items) {
@@ -126,7 +127,7 @@ std::string read(const toml::node& value, BucketRule& into) {
 }
 
 std::string word(FromZero<const uint32_t> count) { return word(count.value); }
-std::string word(Fraction<const double> part) { return word(part.value * 1000); }
+std::string word(Fraction<const double> part) { return figure(part.value); }
 std::string word(BucketRule rule) { return word(std::string(name(rule))); }
 
 // Every key with its member.

@@ -29,11 +29,6 @@ Window window_of(const tn_span& span) {
   return {.kind = Window::personal, .address = span.offset};
 }
 
-uint64_t deadline_after(uint64_t timeout_ns) noexcept {
-  const uint64_t now = driver::now_ns();
-  return timeout_ns > driver::never - now ? driver::never : now + timeout_ns;
-}
-
 }  // namespace
 
 Comm::Comm(comm::Segments& segments, comm::Ticket ticket, std::function<void(const comm::Member&)> stands)
@@ -174,11 +169,11 @@ void Comm::count(uint64_t number) noexcept {
 
 Status Comm::finish(uint64_t timeout_ns) {
   if (!ready_.load(std::memory_order_acquire)) return {};  // a join under way is cancelled at destruction
-  if (turns_->sleep_until(submitted_, deadline_after(timeout_ns))) return {};
+  if (turns_->sleep_until(submitted_, driver::deadline_after(timeout_ns))) return {};
   const std::string pending = text(submitted_ - turns_->progress(), " groups were pending when rank ",
                                    ticket_.rank, " destroyed communicator '", ticket_.name, "'");
   (void)standing_->member->fail(TN_ABORTED, pending);
-  if (turns_->sleep_until(submitted_, deadline_after(ending_ns))) {
+  if (turns_->sleep_until(submitted_, driver::deadline_after(ending_ns))) {
     return Status(TN_ABORTED, text(pending, ", and were aborted: synchronise their streams first"));
   }
   return Status(TN_TIMEOUT, text(pending, ", behind work of their streams that does not end"));

@@ -78,6 +78,12 @@ class FolderLock {
 // CLOCK_MONOTONIC in ns. [any-thread; does not block; cannot fail]
 uint64_t now_ns() noexcept;
 inline constexpr uint64_t never = UINT64_MAX;
+// So many ns from now, for which TN_TIMEOUT_NEVER is never. [any-thread; does not block; cannot fail]
+inline uint64_t deadline_after(uint64_t timeout_ns) noexcept {
+  if (timeout_ns == never) return never;
+  const uint64_t now = now_ns();
+  return timeout_ns > never - now ? never : now + timeout_ns;
+}
 
 // Sleeps while `word` is `expected`, until woken or `deadline` (now_ns time, or never). May return early.
 // [any-thread; blocks; cannot fail]

@@ -173,8 +173,7 @@ Result<uint64_t> Stream::completed() {
 bool Stream::reach(uint64_t value, uint64_t timeout_ns) noexcept {
   if (timeline_.progress() >= value) return true;
   if (timeout_ns == 0) return false;
-  const uint64_t now = timeout_ns == TN_TIMEOUT_NEVER ? 0 : driver::now_ns();
-  const uint64_t deadline = timeout_ns > driver::never - now ? driver::never : now + timeout_ns;
+  const uint64_t deadline = driver::deadline_after(timeout_ns);
   uint32_t turn = 0;
   const auto over = [&] {
     if (timeline_.progress() >= value) return true;

@@ -7,13 +7,13 @@
 #pragma once
 
 #include "support/device.hpp"
+#include "support/runtime_options.hpp"
 #include "support/skip.hpp"
 
 #include <tenon/tenon.hpp>
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,20 +28,12 @@ T must(Result<T> result) {
 }
 inline void must(Status status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
 
-inline void say_nothing(LogLevel, std::string_view, std::string_view) {}
-
 inline Runtime open(std::vector<std::string> layers = {}, LogSink log = say_nothing,
                     std::map<std::string, std::string> options = {}) {
-  const char* folder = std::getenv("TENON_TEST_PLUGIN_DIR");
   options.emplace("cpu.threads", "2");
   if (!device_under_test().profile.empty()) options.emplace("sim.profile", device_under_test().profile);
-  RuntimeOptions asked;
-  asked.search_path = {folder == nullptr ? "" : folder};
-  asked.use_environment = false;
-  asked.use_install_path = false;
-  asked.probe = Probe::off;
+  RuntimeOptions asked = built_plugins(std::move(options));
   asked.layers = std::move(layers);
-  asked.options = std::move(options);
   asked.log = std::move(log);
   return must(Runtime::open(std::move(asked)));
 }

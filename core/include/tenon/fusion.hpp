@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // fusion.hpp: how a graph is cut into fragments for a device, and why it is cut there.
 //
-// Invariant: every node that an output needs is in exactly one group, and groups stand in an order in which they can run. Every candidate ends
-// as a group or as a refusal that names the predicate that failed, with its values: nothing is silently ignored. Equal
-// graphs, targets and options give equal cuts.
+// Invariant: every node that an output needs is in exactly one group, and groups stand in an order in which they can run.
+// Every candidate ends as a group or as a refusal that names the predicate that failed, with its values: nothing is silently
+// ignored. Equal graphs, targets and options give equal cuts.
 #pragma once
 
 #include <tenon/export.hpp>

@@ -42,7 +42,8 @@ class TN_API Plan {
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
   // Enqueues one run. Every input, parameter and output of the graph is bound, once, to as many bytes as it has; outputs
-  // overlap nothing, but one of `renewals` may be bound to the very memory of its parameter. TN_INVALID naming what is missing, unknown (with the nearest name) or of the wrong size; TN_NO_MEMORY.
+  // overlap nothing, but one of `renewals` may be bound to the very memory of its parameter. TN_INVALID naming what is
+  // missing, unknown (with the nearest name) or of the wrong size; TN_NO_MEMORY.
   // [stream's thread; may block; may fail]
   Status run(Stream& stream, std::span<const Binding> bindings) const;
   Status run(Stream& stream, std::initializer_list<Binding> bindings) const;

@@ -60,11 +60,14 @@ class Reader {
       return refuse(TN_INVALID, text(count, " elements for each of ", maker_.size, " ranks are too many"));
     return all;
   }
+  static bool apart(const Bytes& send, const Bytes& recv) {
+    const std::less<const std::byte*> before;
+    return send.count == 0 || recv.count == 0 || !before(recv.at, send.at + send.count) ||
+           !before(send.at, recv.at + recv.count);
+  }
   // Two sides are apart, or `recv` is exactly where in-place operation has it.
   Status check_overlap(const Bytes& send, const Bytes& recv, const std::byte* in_place) const {
-    if (send.count == 0 || recv.count == 0 || recv.at == in_place) return {};
-    const std::less<const std::byte*> before;
-    if (!before(recv.at, send.at + send.count) || !before(send.at, recv.at + recv.count)) return {};
+    if (recv.at == in_place || apart(send, recv)) return {};
     return refuse(TN_INVALID,
                   "send and recv overlap, and not as an operation in place does: use one buffer, with "
                   "all_gather's send and reduce_scatter's recv at the rank's own block, or two");
@@ -100,11 +103,9 @@ class Reader {
     const std::span sends(op_.send_counts, maker_.size), receives(op_.recv_counts, maker_.size);
     const Bytes send = TN_TRY(side(op_.send, TN_TRY(total(sends)), "send"));
     const Bytes recv = TN_TRY(side(op_.recv, TN_TRY(total(receives)), "recv"));
-    const std::less<const std::byte*> before;
-    const bool apart = send.count == 0 || recv.count == 0 || !before(recv.at, send.at + send.count) ||
-                       !before(send.at, recv.at + recv.count);
-    std::byte* from = apart ? send.at : set_aside(send);
-    Window window = send.count == 0 ? Window{} : apart ? maker_.window_of(op_.send) : personal(from);
+    const bool in_place = !apart(send, recv);
+    std::byte* from = in_place ? set_aside(send) : send.at;
+    Window window = send.count == 0 ? Window{} : in_place ? personal(from) : maker_.window_of(op_.send);
     std::byte* to = recv.at;
     for (uint32_t q = 0; q < maker_.size; ++q) {
       const uint64_t out = sends[q] * width_, in = receives[q] * width_;

@@ -37,11 +37,6 @@ class HeaderPage {
   std::byte* at_;
 };
 
-uint64_t deadline_of(const Ticket& ticket) noexcept {
-  const uint64_t now = driver::now_ns();
-  return ticket.timeout_ns > driver::never - now ? driver::never : now + ticket.timeout_ns;
-}
-
 bool cancelled(const Ticket& ticket) noexcept {
   return ticket.cancelled != nullptr && ticket.cancelled->load();
 }
@@ -164,7 +159,7 @@ Result<std::unique_ptr<Member>> Segments::join(const Ticket& ticket) {
   if (ticket.size > Segment::most_ranks) {
     return Status(TN_UNSUPPORTED, text(ticket.size, " ranks on one host; at most ", Segment::most_ranks));
   }
-  const uint64_t deadline = deadline_of(ticket);
+  const uint64_t deadline = driver::deadline_after(ticket.timeout_ns);
   const system::Fd memory = TN_TRY(open_memory(ticket.id));
   {
     const HeaderPage header = TN_TRY(HeaderPage::map(memory));

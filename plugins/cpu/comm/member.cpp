@@ -27,11 +27,6 @@ constexpr uint64_t hands_off_ns = 1'000'000'000;
 // Ranks that share processors give them to each other first: a barrier of 4 on 2 takes 1.2 µs so, and 7 with a futex.
 constexpr uint32_t yields = 20;
 
-uint64_t moment(uint64_t from_now) noexcept {
-  const uint64_t now = driver::now_ns();
-  return from_now > driver::never - now ? driver::never : now + from_now;
-}
-
 }  // namespace
 
 // All ranks have finished as many steps as this one.
@@ -156,7 +151,7 @@ Status Member::wait(Condition& condition) {
 
 Status Member::sleep(Condition& condition) {
   Slot& own = slot(rank_);
-  uint64_t seen = signs_of_life(), deadline = moment(timeout_);
+  uint64_t seen = signs_of_life(), deadline = driver::deadline_after(timeout_);
   Status outcome;
   for (;;) {
     own.asleep.store(1, std::memory_order_seq_cst);
@@ -168,7 +163,7 @@ Status Member::sleep(Condition& condition) {
     }
     if (const uint64_t signs = signs_of_life(); signs != seen) {
       seen = signs;
-      deadline = moment(timeout_);
+      deadline = driver::deadline_after(timeout_);
     }
     const uint64_t now = driver::now_ns();
     outcome = now >= deadline ? too_late(condition) : look_for_lost(condition);
@@ -228,12 +223,12 @@ void Member::leave() noexcept {
   if (!failed()) [[likely]]
     return;
   system::wake_all(slot(rank_).inside);
-  const uint64_t patience = moment(hands_off_ns);
+  const uint64_t patience = driver::deadline_after(hands_off_ns);
   for (uint32_t q = 0; q < size_; ++q) {
     Slot& other = slot(q);
     while (other.inside.load(std::memory_order_seq_cst) != 0) {
       if (!same_process(q) && (lost(q) || driver::now_ns() >= patience)) break;
-      system::sleep_on(other.inside, 1, moment(look_ns / 4));
+      system::sleep_on(other.inside, 1, driver::deadline_after(look_ns / 4));
     }
   }
 }

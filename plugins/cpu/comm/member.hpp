@@ -38,7 +38,6 @@ class Member {
 
   uint32_t rank() const noexcept { return rank_; }
   uint32_t size() const noexcept { return size_; }
-  const std::string& name() const noexcept { return name_; }
   Segment& segment() noexcept { return *segment_; }
   Slot& slot(uint32_t rank) noexcept { return segment_->slot(rank); }
   bool same_process(uint32_t rank) noexcept { return peers_[rank].process == process_; }

@@ -18,6 +18,7 @@ namespace tenon::cpu {
 inline constexpr uint32_t tile_rows = 16, tile_depth = 32;         // of bf16
 inline constexpr uint32_t tile_elements = tile_rows * tile_depth;  // 1 KiB
 inline constexpr size_t tile_stride = 64;                          // bytes from row to row
+inline constexpr uint32_t square_side = 2 * tile_rows;  // of the sums that the registers hold at once
 
 // Rounded up to what fills tiles in either direction.
 constexpr uint32_t whole_tiles(int64_t n) noexcept {

@@ -4,38 +4,16 @@
 // Invariant: as amx_square.hpp.
 #include "amx_square.hpp"
 
-#if defined(__x86_64__)
+#include "amx_sums.hpp"
 
-#include <immintrin.h>
+#if defined(__x86_64__)
 
 namespace tenon::cpu {
 namespace {
 
-constexpr size_t sum_stride = square_side * sizeof(float);
 constexpr uint32_t line = 64;                                       // of a cache, in bytes
 constexpr uint32_t panel_lines = panel_step * sizeof(BF16) / line;  // a step's
 constexpr uint32_t fetched_ahead = 3;                               // steps of left operands
-
-TENON_TILES inline void load_sums(const float* sums) noexcept {
-  _tile_loadd(0, sums, sum_stride);
-  _tile_loadd(1, sums + tile_rows, sum_stride);
-  _tile_loadd(2, sums + tile_rows * square_side, sum_stride);
-  _tile_loadd(3, sums + tile_rows * square_side + tile_rows, sum_stride);
-}
-
-TENON_TILES inline void zero_sums() noexcept {
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-}
-
-TENON_TILES inline void store_sums(float* sums) noexcept {
-  _tile_stored(0, sums, sum_stride);
-  _tile_stored(1, sums + tile_rows, sum_stride);
-  _tile_stored(2, sums + tile_rows * square_side, sum_stride);
-  _tile_stored(3, sums + tile_rows * square_side + tile_rows, sum_stride);
-}
 
 // A quarter of a step's lines of the panel at `from`, between two products.
 [[gnu::always_inline]] inline void fetch_quarter(const std::byte* from, uint32_t quarter) noexcept {

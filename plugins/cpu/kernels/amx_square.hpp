@@ -9,7 +9,6 @@
 
 namespace tenon::cpu {
 
-inline constexpr uint32_t square_side = 2 * tile_rows;
 inline constexpr uint32_t square_elements = square_side * square_side;
 inline constexpr uint32_t panel_step = 2 * tile_elements;  // elements of a panel over 32 steps of depth
 

@@ -103,13 +103,6 @@ class AttentionLowering {
     return copy;
   }
 
-  static std::array<int64_t, TN_MAX_RANK> dense_strides(std::span<const int64_t> dims) {
-    std::array<int64_t, TN_MAX_RANK> out{};
-    int64_t step = 1;
-    for (size_t i = dims.size(); i-- > 0; step *= dims[i]) out[i] = step;
-    return out;
-  }
-
   // Where a result is to be written: its own place, or a dense one that `flush` copies from.
   HeadRows write(uint32_t output) {
     if (!node_.gives(output)) return {};

@@ -7,7 +7,6 @@
 #include "attention_tiles.hpp"
 #include "half_rows.hpp"
 
-#include <cmath>
 #include <limits>
 
 namespace tenon::cpu {
@@ -104,18 +103,16 @@ class TilesStep final : public Step {
     const auto count = static_cast<uint32_t>(std::min<int64_t>(tile_queries, form_.queries - query));
     pack_queries(source(run, o_.q, matrix, query, form_.queries), room.queries);
     Softmax<float> softmax;
-    std::fill_n(softmax.largest, tile_queries, -std::numeric_limits<float>::infinity());
-    std::fill_n(softmax.sum, tile_queries, 0.0f);
+    begin(softmax);
     const int64_t visible = form_.visible(query + count - 1);
-    ScoreBlock<float> block{
-        .turned = nullptr,
-        .keys = nullptr,
-        .key_row = 0,
-        .mask = form_.mask.there() ? form_.rows<const float>(run, form_.mask, matrix) : nullptr,
-        .query = query,
-        .key = 0,
-        .queries = count,
-        .count = 0};
+    ScoreBlock<float> block{.turned = nullptr,
+                            .keys = nullptr,
+                            .key_row = 0,
+                            .mask = form_.mask_rows<float>(run, matrix),
+                            .query = query,
+                            .key = 0,
+                            .queries = count,
+                            .count = 0};
     for (; block.key < visible; block.key += block.count) {
       block.count = static_cast<uint32_t>(std::min<int64_t>(most_keys, visible - block.key));
       const uint32_t whole = whole_tiles(block.count);
@@ -148,10 +145,7 @@ class TilesStep final : public Step {
   void finish(const Run& run, const Room& room, const Softmax<float>& softmax, int64_t matrix, int64_t query,
               uint32_t count) const noexcept {
     alignas(64) float inverse[tile_queries];
-    const auto nothing = [&](uint32_t q) {
-      return softmax.largest[q] == -std::numeric_limits<float>::infinity();
-    };
-    for (uint32_t q = 0; q < tile_queries; ++q) inverse[q] = nothing(q) ? 0 : 1 / softmax.sum[q];
+    for (uint32_t q = 0; q < tile_queries; ++q) inverse[q] = inverse_sum(softmax, q);
     if (o_.y.there()) {
       attention_loops<float>().turn({.from = room.sums,
                                      .from_row = tile_queries,
@@ -168,11 +162,7 @@ class TilesStep final : public Step {
     }
     if (!o_.log.there()) return;
     float* const log = form_.rows<float>(run, o_.log, matrix);
-    for (uint32_t q = 0; q < count; ++q) {
-      const double sum = softmax.sum[q], largest = softmax.largest[q];
-      log[(query + q) * o_.log.row] =
-          static_cast<float>(nothing(q) ? largest : largest * ln_2 + std::log(sum));
-    }
+    for (uint32_t q = 0; q < count; ++q) log[(query + q) * o_.log.row] = log_sum(softmax, q);
   }
 
   AttentionForm form_;

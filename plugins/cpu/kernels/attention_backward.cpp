@@ -140,8 +140,7 @@ class AttentionGradStep final : public Step {
       }
     } else {
       Softmax<T> softmax;
-      std::fill_n(softmax.largest, queries, -std::numeric_limits<T>::infinity());
-      std::fill_n(softmax.sum, queries, T(0));
+      begin(softmax);
       T* const scores = Room(room, padded_).scores;
       for (int64_t key = 0; key < form_.keys; key += most_keys) {
         const ScoreBlock<T> block = block_at(run, matrix, query, key, form_.keys, to);
@@ -149,8 +148,7 @@ class AttentionGradStep final : public Step {
         attention_loops<T>().soften(scores, block.count, softmax);
       }
       for (uint32_t q = 0; q < count_at(query); ++q) {
-        const bool any = softmax.largest[q] != -std::numeric_limits<T>::infinity();
-        if (any) to.norm[q] = softmax.largest[q] + std::log2(softmax.sum[q]);
+        if (!sees_no_key(softmax, q)) to.norm[q] = softmax.largest[q] + std::log2(softmax.sum[q]);
       }
     }
   }
@@ -160,7 +158,7 @@ class AttentionGradStep final : public Step {
     return {.turned = from.query,
             .keys = form_.template rows<const T>(run, o_.k, matrix) + key * o_.k.row,
             .key_row = o_.k.row,
-            .mask = form_.mask.there() ? form_.template rows<const T>(run, form_.mask, matrix) : nullptr,
+            .mask = form_.template mask_rows<T>(run, matrix),
             .query = query,
             .key = key,
             .queries = count_at(query),

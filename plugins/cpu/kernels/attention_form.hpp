@@ -8,6 +8,8 @@
 #include "step.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace tenon::cpu {
 
@@ -42,7 +44,34 @@ struct AttentionForm {
     T* const base = reinterpret_cast<T*>(run.at(tensor.place));
     return base + index / heads * tensor.batch + index % heads * tensor.head;
   }
+  // Those of its mask, or null.
+  template <class T>
+  const T* mask_rows(const Run& run, int64_t index) const noexcept {
+    return mask.there() ? rows<const T>(run, mask, index) : nullptr;
+  }
 };
+
+// A softmax of no key.
+template <class T>
+void begin(Softmax<T>& softmax) noexcept {
+  std::fill_n(softmax.largest, queries_of<T>, -std::numeric_limits<T>::infinity());
+  std::fill_n(softmax.sum, queries_of<T>, T(0));
+}
+template <class T>
+bool sees_no_key(const Softmax<T>& softmax, uint32_t query) noexcept {
+  return softmax.largest[query] == -std::numeric_limits<T>::infinity();
+}
+// What its sums are multiplied with to be its row; a row that sees no key is 0.
+template <class T>
+T inverse_sum(const Softmax<T>& softmax, uint32_t query) noexcept {
+  return sees_no_key(softmax, query) ? T(0) : 1 / softmax.sum[query];
+}
+// ln Σ e^score; -∞ of no key.
+template <class T>
+float log_sum(const Softmax<T>& softmax, uint32_t query) noexcept {
+  const double largest = softmax.largest[query], sum = softmax.sum[query];
+  return static_cast<float>(sees_no_key(softmax, query) ? largest : largest * ln_2 + std::log(sum));
+}
 
 // A block of queries and of keys of one head.
 template <class T>

@@ -4,9 +4,6 @@
 // Invariant: a slot's room is its own; slots take every n-th task, so that long and short ones spread evenly.
 #include "attention_forward.hpp"
 
-#include <cmath>
-#include <limits>
-
 namespace tenon::cpu {
 namespace {
 
@@ -65,18 +62,16 @@ class AttentionStep final : public Step {
                 .factor = static_cast<T>(form_.scale * log2_e),
                 .factors = nullptr});
     Softmax<T> softmax;
-    std::fill_n(softmax.largest, queries, -std::numeric_limits<T>::infinity());
-    std::fill_n(softmax.sum, queries, T(0));
+    begin(softmax);
     const int64_t visible = form_.visible(query + count - 1);
-    ScoreBlock<T> block{
-        .turned = room.turned,
-        .keys = nullptr,
-        .key_row = o_.k.row,
-        .mask = form_.mask.there() ? form_.template rows<const T>(run, form_.mask, matrix) : nullptr,
-        .query = query,
-        .key = 0,
-        .queries = count,
-        .count = 0};
+    ScoreBlock<T> block{.turned = room.turned,
+                        .keys = nullptr,
+                        .key_row = o_.k.row,
+                        .mask = form_.template mask_rows<T>(run, matrix),
+                        .query = query,
+                        .key = 0,
+                        .queries = count,
+                        .count = 0};
     for (; block.key < visible; block.key += block.count) {
       block.count = static_cast<uint32_t>(std::min<int64_t>(most_keys, visible - block.key));
       block.keys = form_.template rows<const T>(run, o_.k, matrix) + block.key * o_.k.row;
@@ -100,14 +95,10 @@ class AttentionStep final : public Step {
     finish(run, room, softmax, matrix, query, count);
   }
 
-  void finish(const Run& run, const Room& room, Softmax<T>& softmax, int64_t matrix, int64_t query,
+  void finish(const Run& run, const Room& room, const Softmax<T>& softmax, int64_t matrix, int64_t query,
               uint32_t count) const noexcept {
     alignas(64) T inverse[queries];
-    // A row that sees no key is 0.
-    const auto nothing = [&](uint32_t q) {
-      return softmax.largest[q] == -std::numeric_limits<T>::infinity();
-    };
-    for (uint32_t q = 0; q < queries; ++q) inverse[q] = nothing(q) ? T(0) : 1 / softmax.sum[q];
+    for (uint32_t q = 0; q < queries; ++q) inverse[q] = inverse_sum(softmax, q);
     if (o_.y.there()) {
       attention_loops<T>().turn({.from = room.sums,
                                  .from_row = queries,
@@ -120,12 +111,7 @@ class AttentionStep final : public Step {
     }
     if (!o_.log.there()) return;
     float* const log = form_.template rows<float>(run, o_.log, matrix);
-    for (uint32_t q = 0; q < count; ++q) {
-      const double sum = softmax.sum[q];
-      log[(query + q) * o_.log.row] =
-          nothing(q) ? -std::numeric_limits<float>::infinity()
-                     : static_cast<float>(static_cast<double>(softmax.largest[q]) * ln_2 + std::log(sum));
-    }
+    for (uint32_t q = 0; q < count; ++q) log[(query + q) * o_.log.row] = log_sum(softmax, q);
   }
 
   AttentionForm form_;

@@ -4,6 +4,7 @@
 // Invariant: what a tile of keys or numbers has too many is 0.
 #include "attention_tiles.hpp"
 
+#include "amx_sums.hpp"
 #include "attention_vector.hpp"
 
 #include <algorithm>
@@ -11,12 +12,10 @@
 
 #if defined(__x86_64__)
 
-#include <immintrin.h>
-
 namespace tenon::cpu {
 namespace {
 
-constexpr size_t sum_stride = tile_queries * sizeof(float);
+static_assert(tile_queries == square_side);
 
 typedef uint32_t Words __attribute__((vector_size(64)));
 
@@ -38,6 +37,18 @@ TileSource tile_at(const TileRows& s, uint32_t row, uint32_t first) noexcept {
           .items = left_of(s.rows, row, tile_rows),
           .depth = left_of(s.width, first, tile_depth),
           .depth_is_near = true};
+}
+
+// sums += one step of depth of two left operands × two right ones that lie side by side.
+TENON_TILES inline void add_products(const BF16* upper, const BF16* lower, const BF16* right) noexcept {
+  _tile_loadd(4, upper, tile_stride);
+  _tile_loadd(5, lower, tile_stride);
+  _tile_loadd(6, right, tile_stride);
+  _tile_loadd(7, right + tile_elements, tile_stride);
+  _tile_dpbf16ps(0, 4, 6);
+  _tile_dpbf16ps(1, 4, 7);
+  _tile_dpbf16ps(2, 5, 6);
+  _tile_dpbf16ps(3, 5, 7);
 }
 
 }  // namespace
@@ -72,27 +83,13 @@ TENON_TILES void tile_scores(const BF16* keys, const BF16* queries, uint32_t cou
   meet_memory();
   const uint32_t steps = width / tile_depth;
   for (uint32_t key = 0; key < count; key += 2 * tile_rows) {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    zero_sums();
     const BF16* const upper = keys + static_cast<size_t>(key / tile_rows) * steps * tile_elements;
     const BF16* const lower = upper + static_cast<size_t>(steps) * tile_elements;
-    for (uint32_t step = 0; step < steps; ++step) {
-      _tile_loadd(4, upper + step * tile_elements, tile_stride);
-      _tile_loadd(5, lower + step * tile_elements, tile_stride);
-      _tile_loadd(6, queries + 2 * step * tile_elements, tile_stride);
-      _tile_loadd(7, queries + (2 * step + 1) * tile_elements, tile_stride);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
-    }
-    float* const out = scores + key * tile_queries;
-    _tile_stored(0, out, sum_stride);
-    _tile_stored(1, out + tile_rows, sum_stride);
-    _tile_stored(2, out + tile_rows * tile_queries, sum_stride);
-    _tile_stored(3, out + tile_rows * tile_queries + tile_rows, sum_stride);
+    for (uint32_t step = 0; step < steps; ++step)
+      add_products(upper + step * tile_elements, lower + step * tile_elements,
+                   queries + 2 * step * tile_elements);
+    store_sums(scores + key * tile_queries);
   }
 }
 
@@ -102,32 +99,15 @@ TENON_TILES void tile_sums(const BF16* values, const BF16* shares, uint32_t coun
   const uint32_t tiles = width / tile_rows;
   for (uint32_t tile = 0; tile < tiles; tile += 2) {
     float* const out = sums + tile * tile_rows * tile_queries;
-    if (accumulate) {
-      _tile_loadd(0, out, sum_stride);
-      _tile_loadd(1, out + tile_rows, sum_stride);
-      _tile_loadd(2, out + tile_rows * tile_queries, sum_stride);
-      _tile_loadd(3, out + tile_rows * tile_queries + tile_rows, sum_stride);
-    } else {
-      _tile_zero(0);
-      _tile_zero(1);
-      _tile_zero(2);
-      _tile_zero(3);
-    }
+    if (accumulate)
+      load_sums(out);
+    else
+      zero_sums();
     for (uint32_t step = 0; step < count / tile_depth; ++step) {
       const BF16* const left = values + (static_cast<size_t>(step) * tiles + tile) * tile_elements;
-      _tile_loadd(4, left, tile_stride);
-      _tile_loadd(5, left + tile_elements, tile_stride);
-      _tile_loadd(6, shares + 2 * step * tile_elements, tile_stride);
-      _tile_loadd(7, shares + (2 * step + 1) * tile_elements, tile_stride);
-      _tile_dpbf16ps(0, 4, 6);
-      _tile_dpbf16ps(1, 4, 7);
-      _tile_dpbf16ps(2, 5, 6);
-      _tile_dpbf16ps(3, 5, 7);
+      add_products(left, left + tile_elements, shares + 2 * step * tile_elements);
     }
-    _tile_stored(0, out, sum_stride);
-    _tile_stored(1, out + tile_rows, sum_stride);
-    _tile_stored(2, out + tile_rows * tile_queries, sum_stride);
-    _tile_stored(3, out + tile_rows * tile_queries + tile_rows, sum_stride);
+    store_sums(out);
   }
 }
 

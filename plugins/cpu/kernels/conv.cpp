@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv.cpp: from a convolution node, and its epilogue, to figures that an engine takes.
 //
-// f32 and bf16 are computed as they are (conv_ways.cpp); f16, and bf16 where the processor lacks AVX-512, are computed in f32; f64 runs in
-// plain loops.
+// f32 and bf16 are computed as they are (conv_ways.cpp); f16, and bf16 where the processor lacks AVX-512, are computed in
+// f32; f64 runs in plain loops.
 // Invariant: an operand that no engine reads as it lies is first copied to dense memory in the workspace, and channels stay
 // last there when they were.
 #include "conv.hpp"
@@ -174,12 +174,17 @@ class Lowering {
 
 }  // namespace
 
+bool lies_in(Order order, const Four& dims, const Four& strides) noexcept {
+  const Four dense = strides_in(order, dims);
+  for (size_t i = 0; i < 4; ++i) {
+    if (dims[i] != 1 && strides[i] != dense[i]) return false;
+  }
+  return true;
+}
+
 Order order_of(const Four& dims, const Four& strides) noexcept {
   for (const Order order : {Order::channels_first, Order::channels_last}) {
-    const Four dense = strides_in(order, dims);
-    bool same = true;
-    for (size_t i = 0; i < 4; ++i) same = same && (dims[i] == 1 || strides[i] == dense[i]);
-    if (same) return order;
+    if (lies_in(order, dims, strides)) return order;
   }
   return Order::other;
 }

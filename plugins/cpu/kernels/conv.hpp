@@ -37,6 +37,9 @@ struct Conv {
 
 // How an image lies in memory, dims of one element aside.
 enum class Order { channels_first, channels_last, other };
+// Whether strides are those of channels_first or channels_last.
+bool lies_in(Order order, const Four& dims, const Four& strides) noexcept;
+// The first of the two where both fit.
 Order order_of(const Four& dims, const Four& strides) noexcept;
 // The strides of an image without gaps; of `other` those of channels_first.
 Four strides_in(Order order, const Four& dims) noexcept;

@@ -26,11 +26,7 @@ const char* name_of(ConvWay way) noexcept {
 }
 
 bool channels_are_near(const ConvTensor& image) noexcept {
-  const Four dense = strides_in(Order::channels_last, image.dims);
-  for (size_t i = 0; i < 4; ++i) {
-    if (image.dims[i] != 1 && image.strides[i] != dense[i]) return false;
-  }
-  return true;
+  return lies_in(Order::channels_last, image.dims, image.strides);
 }
 
 // Each pixel of the result sees one of the image.

@@ -5,8 +5,7 @@
 #include "fused.hpp"
 
 #include "chain_nodes.hpp"
-
-#include <algorithm>
+#include "epilogue.hpp"
 
 namespace tenon::cpu {
 
@@ -14,15 +13,13 @@ using Value = Chain::Value;
 
 namespace {
 
-bool is_float(uint32_t dtype) noexcept { return dtype >= TN_DTYPE_f16 && dtype <= TN_DTYPE_f64; }
-
 // The operand whose shape and class are the kernel's.
 TensorView whole(const FragmentView& fragment, const tn_node& kernel) noexcept {
   return fragment.tensor(kernel.inputs[0]);
 }
 
 bool matches(TensorView tensor, TensorView whole) noexcept {
-  return is_float(tensor.dtype()) && class_of(tensor.dtype()) == class_of(whole.dtype()) &&
+  return author::is_float(tensor.dtype()) && class_of(tensor.dtype()) == class_of(whole.dtype()) &&
          author::same_dims(tensor, whole);
 }
 
@@ -85,7 +82,7 @@ bool walks_in_order(const FragmentView& fragment, const tn_node& kernel) noexcep
 }
 
 bool repeats_to(TensorView tensor, TensorView whole) noexcept {
-  return is_float(tensor.dtype()) && class_of(tensor.dtype()) == class_of(whole.dtype()) &&
+  return author::is_float(tensor.dtype()) && class_of(tensor.dtype()) == class_of(whole.dtype()) &&
          repeats_over(tensor, whole.dims());
 }
 
@@ -139,14 +136,7 @@ uint32_t FusedNodes::stored_dtype(uint32_t tensor) const {
 }
 
 bool FusedNodes::wanted(uint32_t tensor, uint32_t from) const {
-  const auto outputs = fragment_.outputs();
-  if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return true;
-  for (uint32_t n = from; n < fragment_.nodes().size(); ++n) {
-    const tn_node& node = fragment_.nodes()[n];
-    if (std::find(node.inputs, node.inputs + node.input_count, tensor) != node.inputs + node.input_count)
-      return true;
-  }
-  return false;
+  return wanted_outside(fragment_, tensor, {0, from});
 }
 
 Result<Value> FusedNodes::value_of(Values& values, uint32_t tensor) {

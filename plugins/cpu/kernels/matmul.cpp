@@ -59,13 +59,6 @@ bool is_expanded(TensorView tensor) {
   return false;
 }
 
-std::array<int64_t, TN_MAX_RANK> dense_strides(TensorView tensor) {
-  std::array<int64_t, TN_MAX_RANK> out{};
-  int64_t step = 1;
-  for (uint32_t i = tensor.rank(); i-- > 0; step *= tensor.dims()[i]) out[i] = step;
-  return out;
-}
-
 // Takes leading batch dims that both a and c step through as rows into the rows, when b is one matrix for all of them.
 void fold_batch(Gemm& gemm) {
   while (gemm.batch_rank > 0) {
@@ -148,7 +141,7 @@ class Lowering {
     const Place copy = builder_.scratch(author::dtype_bytes(dtype, tensor.elements()));
     pending_.push_back(
         TN_TRY(copy_step(operand.place, View(tensor), copy, View::dense(dtype, tensor.elements()))));
-    operand = operand_of(matrix, copy, c_.tensor.rank(), dense_strides(tensor), dtype);
+    operand = operand_of(matrix, copy, c_.tensor.rank(), dense_strides(tensor.dims()), dtype);
     return {};
   }
 
@@ -162,7 +155,7 @@ class Lowering {
     const bool direct = c.dtype() == dtype && fits;
     if (!direct) {
       const Place dense = builder_.scratch(author::dtype_bytes(dtype, c.elements()));
-      gemm.c = operand_of(c_, dense, c.rank(), dense_strides(c), dtype);
+      gemm.c = operand_of(c_, dense, c.rank(), dense_strides(c.dims()), dtype);
     }
     TN_TRY(finish(gemm, dtype));
     fold_batch(gemm);

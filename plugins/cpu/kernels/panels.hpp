@@ -13,8 +13,8 @@
 
 namespace tenon::cpu {
 
-// Why the product of the nodes [first, middle) is not used up by those of [middle, end), a group of `family`; "" when it is.
-// [any-thread; does not block; cannot fail]
+// Why the nodes of `product` (a matmul and what it took in) are not used up by those of `tail`, the next group; "" when they
+// are. [any-thread; does not block; cannot fail]
 std::string why_no_panels(const FragmentView& fragment, const Nodes& product, const Group& tail);
 
 // Adds the step of both. [any-thread; may block; may fail]

@@ -65,7 +65,7 @@ class Forming {
 
   bool is_computed(uint32_t tensor) const noexcept {
     const uint32_t dtype = fragment_.tensor(tensor).dtype();
-    return (dtype >= TN_DTYPE_f16 && dtype <= TN_DTYPE_f64) && class_of(dtype) == form_.reg;
+    return author::is_float(dtype) && class_of(dtype) == form_.reg;
   }
   bool whole(uint32_t tensor) const noexcept {
     return author::same_dims(fragment_.tensor(tensor).dims(), form_.dims);

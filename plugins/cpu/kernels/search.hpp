@@ -41,7 +41,8 @@ struct SearchOptions {
   std::string folder{};                            // of the file; empty: none is kept
   std::string prefer{};                            // a way to be taken wherever there is one of that name
 };
-// The host's options `search`, `workspace_limit`, `cache` and `prefer`. TN_INVALID names key, value and what it may be. [may fail]
+// The host's options `search`, `workspace_limit`, `cache` and `prefer`. TN_INVALID names key, value and what it may be.
+// [may fail]
 Result<SearchOptions> search_options(const author::Host& host);
 
 class WaySearch {

@@ -8,19 +8,12 @@
 
 namespace tenon::cpu {
 
-// F: R operator()(T) const, and the same with more operands or a trailing Immediate.
+// F: R operator()(T) const, and the same with more operands.
 template <class R, class T, class F>
 void map1(void* dst, const void* a, const void*, const void*, uint32_t n, const Immediate&) {
   auto* __restrict out = static_cast<R*>(dst);
   const auto* x = static_cast<const T*>(a);
   for (uint32_t i = 0; i < n; ++i) out[i] = F{}(x[i]);
-}
-
-template <class R, class T, class F>
-void map1_with(void* dst, const void* a, const void*, const void*, uint32_t n, const Immediate& imm) {
-  auto* __restrict out = static_cast<R*>(dst);
-  const auto* x = static_cast<const T*>(a);
-  for (uint32_t i = 0; i < n; ++i) out[i] = F{}(x[i], imm);
 }
 
 template <class R, class T, class F>

@@ -26,6 +26,14 @@ inline bool repeats_over(TensorView tensor, std::span<const int64_t> dims) noexc
   return true;
 }
 
+// The strides of a tensor of these dims without gaps.
+inline std::array<int64_t, TN_MAX_RANK> dense_strides(std::span<const int64_t> dims) noexcept {
+  std::array<int64_t, TN_MAX_RANK> out{};
+  int64_t step = 1;
+  for (size_t i = dims.size(); i-- > 0; step *= dims[i]) out[i] = step;
+  return out;
+}
+
 class View {
  public:
   View() = default;

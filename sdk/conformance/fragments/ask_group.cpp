@@ -3,7 +3,7 @@
 #include "conformance/fragments/ask_group.hpp"
 
 #include "conformance/fragments/reckon.hpp"
-#include "conformance/ops/buffer.hpp"
+#include "conformance/ops/bound.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -20,6 +20,7 @@ class AskingGroup {
       : t_(t),
         device_(device),
         stream_(stream),
+        bound_(t, device, stream),
         group_(group),
         whole_(group),
         usual_(group),
@@ -41,42 +42,27 @@ class AskingGroup {
   Status place();
   Status launch(const Kernel& kernel, const tn_kernel_info& info);
   Result<Launched> judge();
-  Status inputs_unchanged();
   Result<bool> node_by_node();
   Status run_node(size_t node, std::map<uint32_t, Buffer>& made);
   Result<bool> runs_alone(size_t node);
   Status hold(uint32_t value, const Buffer& buffer, const std::string& where, Launched* into);
   Status again(const Kernel& kernel, const tn_kernel_info& info, const std::vector<Bytes>& first);
-  const tn_alias* honoured(uint32_t output) const {
-    const auto pair = std::find_if(honoured_.begin(), honoured_.end(),
-                                   [&](const tn_alias& one) { return one.output == output; });
-    return pair != honoured_.end() ? &*pair : nullptr;
-  }
-  const Buffer& buffer_of_output(uint32_t output) const {
-    const tn_alias* const pair = honoured(output);
-    return pair != nullptr ? inputs_[pair->input] : outputs_[output];
-  }
 
   Context& t_;
   const Device& device_;
   const Stream& stream_;
+  Bound bound_;
   const Group& group_;
   WholeGroup whole_;
   Reckoning usual_, wide_;
   GroupAnswer answer_{};
-  std::vector<tn_alias> honoured_{};
-  std::deque<Buffer> inputs_{}, outputs_{};
 };
 
 Status AskingGroup::refuse(const std::string& reason) {
-  const auto made = compile(t_, device_, whole_.fragment());
   answer_.kind = GroupAnswer::Kind::refused;
   answer_.story = reason;
-  if (made.ok())
-    answer_.remark = words("kernel.supports says no (", reason, "), and kernel.compile compiles it");
-  if (made.ok() || made.code() == TN_UNSUPPORTED) return {};
-  return Status(TN_INTERNAL, words("kernel.supports says no (", reason,
-                                   "); kernel.compile must say TN_UNSUPPORTED: ", made.message()));
+  answer_.remark = TN_TRY(refused_by_compile(t_, device_, whole_.fragment(), reason));
+  return {};
 }
 
 // One question has one answer.
@@ -89,25 +75,17 @@ Status AskingGroup::steady(const tn_support& first, const char* when) {
 }
 
 Status AskingGroup::place() {
-  for (const uint32_t value : group_.inputs) {
-    Buffer made = TN_TRY(buffer_of(device_, stream_, group_.operand(value)));
-    made.before = image_of(*made.operand, made.at, usual_.value(value).tensor);
-    TN_TRY(upload(stream_, made.memory.span(), made.before));
-    inputs_.push_back(std::move(made));
-  }
-  for (const uint32_t value : group_.outputs) {
-    Buffer made = TN_TRY(buffer_of(device_, stream_, group_.operand(value)));
-    made.before = TN_TRY(made.memory.read(t_, stream_, "before the launch"));
-    outputs_.push_back(std::move(made));
-  }
+  for (const uint32_t value : group_.inputs)
+    TN_TRY(bound_.add_input(group_.operand(value), usual_.value(value).tensor));
+  for (const uint32_t value : group_.outputs) TN_TRY(bound_.add_output(group_.operand(value)));
   return {};
 }
 
 // The workspace is as long as `info` says and has borders: what a kernel keeps beside it is found.
 Status AskingGroup::launch(const Kernel& kernel, const tn_kernel_info& info) {
   std::vector<tn_span> bindings;
-  for (const Buffer& buffer : inputs_) bindings.push_back(buffer.memory.span());
-  for (uint32_t i = 0; i < outputs_.size(); ++i) bindings.push_back(buffer_of_output(i).memory.span());
+  for (const Buffer& buffer : bound_.inputs()) bindings.push_back(buffer.memory.span());
+  for (uint32_t i = 0; i < bound_.output_count(); ++i) bindings.push_back(bound_.output(i).memory.span());
   if (info.workspace_bytes == 0) {
     TN_TRY(kernel.launch(stream_, bindings));
     return stream_.finish();
@@ -143,23 +121,12 @@ Status AskingGroup::hold(uint32_t value, const Buffer& buffer, const std::string
 
 Result<AskingGroup::Launched> AskingGroup::judge() {
   Launched out;
-  for (uint32_t i = 0; i < outputs_.size(); ++i) {
+  for (uint32_t i = 0; i < bound_.output_count(); ++i) {
     const std::string where = words("in one kernel, %", group_.outputs[i]);
-    TN_TRY(hold(group_.outputs[i], buffer_of_output(i), where, &out));
+    TN_TRY(hold(group_.outputs[i], bound_.output(i), where, &out));
   }
-  TN_TRY(inputs_unchanged());
+  TN_TRY(bound_.inputs_unchanged());
   return out;
-}
-
-Status AskingGroup::inputs_unchanged() {
-  for (uint32_t i = 0; i < inputs_.size(); ++i) {
-    const bool taken = std::any_of(honoured_.begin(), honoured_.end(),
-                                   [&](const tn_alias& pair) { return pair.input == i; });
-    if (taken) continue;
-    const Bytes after = TN_TRY(inputs_[i].memory.read(t_, stream_, words("input ", i)));
-    TN_TRY(t_.require(after == inputs_[i].before, "input ", i, " was changed by the kernel"));
-  }
-  return {};
 }
 
 Result<bool> AskingGroup::runs_alone(size_t node) {
@@ -198,9 +165,8 @@ Result<bool> AskingGroup::node_by_node() {
   for (uint32_t value = 0; value < group_.values.size(); ++value) {
     const bool given = group_.is_input(value) || group_.values[value].constant;
     if (!group_.is_read(value) && !group_.is_output(value)) continue;
-    Operand& operand = operands.emplace_back(group_.operand(value));
-    if (!group_.is_input(value)) operand.strides.clear();
-    if (!group_.is_input(value)) operand.skew = operand.alignment = 0;
+    const Operand& bound = group_.operand(value);
+    const Operand& operand = operands.emplace_back(group_.is_input(value) ? bound : dense(bound));
     Buffer buffer = TN_TRY(buffer_of(device_, stream_, operand));
     if (given) {
       buffer.before = image_of(operand, buffer.at, usual_.value(value).tensor);
@@ -218,7 +184,7 @@ Result<bool> AskingGroup::node_by_node() {
 }
 
 Status AskingGroup::again(const Kernel& kernel, const tn_kernel_info& info, const std::vector<Bytes>& first) {
-  for (Buffer& buffer : outputs_) TN_TRY(upload(stream_, buffer.memory.span(), buffer.before));
+  TN_TRY(bound_.reset_outputs());
   TN_TRY(launch(kernel, info));
   const Launched second = TN_TRY(judge());
   answer_.remark = TN_TRY(wavering(t_.settings().judging.determinism, first == second.outputs));
@@ -229,9 +195,7 @@ Status AskingGroup::run() {
   const tn_support support = TN_TRY(supports(t_, device_, whole_.fragment()));
   TN_TRY(steady(support, "asked again"));
   if (support.verdict == TN_SUPPORT_NO) return refuse(support.reason);
-  for (uint32_t i = 0; i < group_.aliases.size(); ++i) {
-    if ((support.alias_mask >> i & 1) != 0) honoured_.push_back(group_.aliases[i]);
-  }
+  bound_.honour(group_.aliases, support.alias_mask);
   auto made = compile(t_, device_, whole_.fragment());
   if (!made.ok()) return Status(TN_INTERNAL, words("kernel.supports says yes: ", made.message()));
   const Kernel kernel = *std::move(made);
@@ -244,7 +208,7 @@ Status AskingGroup::run() {
   TN_TRY(place());
   TN_TRY(launch(kernel, info));
   const Launched first = TN_TRY(judge());
-  if (honoured_.empty()) TN_TRY(again(kernel, info, first.outputs));
+  if (!bound_.honours_any()) TN_TRY(again(kernel, info, first.outputs));
   answer_.alone = TN_TRY(node_by_node());
   if (first.told == 0 && first.elements > 0) answer_.kind = GroupAnswer::Kind::untold;
   return {};
@@ -254,19 +218,13 @@ Status AskingGroup::run() {
 
 GroupAnswer ask(Context& t, const Device& device, const Group& group) {
   GroupAnswer out;
-  const std::vector<std::string> stories = t.aside(told(group), [&] {
-    auto stream = device.stream();
-    Status said;
-    if (!stream.ok()) {
-      said = Status(TN_INTERNAL, std::string(stream.message()));
-    } else {
-      AskingGroup asking(t, device, *stream, group);
-      said = asking.run();
-      out = asking.answer();
-    }
-    if (!said.ok()) t.fail(std::string(said.message()));
+  const auto failure = failure_apart(t, device, told(group), [&](const Stream& stream) {
+    AskingGroup asking(t, device, stream, group);
+    Status said = asking.run();
+    out = asking.answer();
+    return said;
   });
-  if (!stories.empty()) out = {.kind = GroupAnswer::Kind::failed, .story = stories.front()};
+  if (failure) out = {.kind = GroupAnswer::Kind::failed, .story = *failure};
   return out;
 }
 

@@ -55,7 +55,8 @@ struct Tally {
   }
 };
 
-// Draws groups, `times` as many as usual, and asks; the first that fails is made as small as it goes, and told. [case's thread; may fail]
+// Draws groups, `times` as many as usual, and asks; the first that fails is made as small as it goes, and told.
+// [case's thread; may fail]
 Result<Tally> run_groups(Context& t, const Device& device, const DrawGroup& draw, int times = 1);
 // Remarks, refusals and tolerances of a run, as warnings. [case's thread]
 void tell(Context& t, const Tally& tally);

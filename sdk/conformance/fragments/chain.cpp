@@ -9,13 +9,6 @@ namespace tenon::conform {
 
 namespace {
 
-std::vector<AttributeValue> simplest_attributes(const Row& row, uint32_t dtype) {
-  Choices none(std::vector<uint64_t>{});
-  Draw draw(row, dtype, Form::dense, 1, none);
-  draw.open_attributes();
-  return std::move(draw.trial.attributes);
-}
-
 Group folded(const Row& join, const Row& fold, uint32_t dtype, int64_t rows, int64_t columns) {
   Group out;
   const uint32_t column = out.add_input({.dtype = dtype, .dims = {rows, 1}, .values = Values::tame}),

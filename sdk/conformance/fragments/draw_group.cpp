@@ -18,14 +18,17 @@ constexpr double probe_largest = 1024;  // far inside of what a half holds
 constexpr size_t stride = 7;  // so that ops that are alike in the table are not tried one after another
 constexpr size_t replacements = 12;  // ops tried in one node's place, of those that the plugin knows
 
+template <class Fits>
+std::vector<const Row*> rows_that(Fits&& fits) {
+  std::vector<const Row*> out;
+  for (const Row& row : op_rows) {
+    if (fits(row)) out.push_back(&row);
+  }
+  return out;
+}
+
 const std::vector<const Row*>& reduction_rows() {
-  static const auto rows = [] {
-    std::vector<const Row*> out;
-    for (const Row& row : op_rows) {
-      if (row.family == Family::REDUCTION) out.push_back(&row);
-    }
-    return out;
-  }();
+  static const auto rows = rows_that([](const Row& row) { return row.family == Family::REDUCTION; });
   return rows;
 }
 
@@ -313,13 +316,7 @@ class GroupDraw {
 }  // namespace
 
 const std::vector<const Row*>& elementwise_rows() {
-  static const auto rows = [] {
-    std::vector<const Row*> out;
-    for (const Row& row : op_rows) {
-      if (row.shape == ShapeRule::BROADCAST) out.push_back(&row);
-    }
-    return out;
-  }();
+  static const auto rows = rows_that([](const Row& row) { return row.shape == ShapeRule::BROADCAST; });
   return rows;
 }
 

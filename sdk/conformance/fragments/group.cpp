@@ -17,12 +17,6 @@ bool holds(const std::vector<uint32_t>& list, uint32_t value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-Operand dense(Operand operand) {
-  operand.strides.clear();
-  operand.skew = operand.alignment = 0;
-  return operand;
-}
-
 Operand absent() {
   Operand out;
   out.absent = true;
@@ -84,6 +78,12 @@ void sweep(Group& group) {
 }
 
 }  // namespace
+
+Operand dense(Operand operand) {
+  operand.strides.clear();
+  operand.skew = operand.alignment = 0;
+  return operand;
+}
 
 bool Group::is_input(uint32_t value) const noexcept { return holds(inputs, value); }
 bool Group::is_output(uint32_t value) const noexcept { return holds(outputs, value); }

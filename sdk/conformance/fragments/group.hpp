@@ -56,6 +56,8 @@ struct Group {
   uint64_t inner_bytes() const;
 };
 
+// The operand without gaps, at the beginning of its memory. [any-thread; may throw bad_alloc]
+Operand dense(Operand operand);
 // The node as a trial of its own; inner values lie densely. [any-thread; may throw bad_alloc]
 Trial trial_of(const Group& group, size_t node);
 // The numbers of an input or a constant that is not derived from others. [any-thread; may throw bad_alloc]

@@ -12,14 +12,6 @@ namespace tenon::conform {
 
 namespace {
 
-std::vector<AttributeValue> simplest_attributes(const Row& row, uint32_t dtype, bool fold) {
-  Choices none(std::vector<uint64_t>{});
-  Draw draw(row, dtype, Form::dense, 1, none);
-  if (fold) draw.integers("axes", {0});
-  draw.open_attributes();
-  return std::move(draw.trial.attributes);
-}
-
 Group two_of(const Row& row, uint32_t dtype) {
   const bool fold = row.family == Family::REDUCTION, index = row.dtypes == DtypeRule::INDEX;
   const uint32_t result = row.dtypes == DtypeRule::COMPARE ? uint32_t{TN_DTYPE_bool}
@@ -28,7 +20,7 @@ Group two_of(const Row& row, uint32_t dtype) {
   const std::vector<int64_t> dims = fold ? std::vector<int64_t>{} : std::vector<int64_t>{4};
   Group out;
   GroupNode node{.row = &row, .subject = dtype};
-  node.attributes = simplest_attributes(row, dtype, fold);
+  node.attributes = simplest_attributes(row, dtype);
   for (uint32_t i = 0; i < row.inputs_min; ++i) {
     const bool condition = row.dtypes == DtypeRule::SELECT && i == 0;
     node.in.push_back(out.add_input({.dtype = condition ? uint32_t{TN_DTYPE_bool} : dtype, .dims = {4}}));

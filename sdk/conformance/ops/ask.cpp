@@ -2,12 +2,8 @@
 // ask.cpp: one trial from drawn numbers to a verdict.
 #include "conformance/ops/ask.hpp"
 
-#include "conformance/ops/buffer.hpp"
+#include "conformance/ops/bound.hpp"
 #include "conformance/ops/compare.hpp"
-
-#include <algorithm>
-#include <cstring>
-#include <deque>
 
 namespace tenon::conform {
 
@@ -20,6 +16,7 @@ class Asking {
       : t_(t),
         device_(device),
         stream_(stream),
+        bound_(t, device, stream),
         trial_(trial),
         node_(trial),
         job_(solve(trial)),
@@ -33,52 +30,36 @@ class Asking {
   const Eased& eased() const noexcept { return eased_; }
 
  private:
-  Status repeats(bool same);
   Status refuse(const std::string& reason);
   Status place();
   Status launch(Kernel& kernel);
   Status judge(std::vector<Bytes>* outputs);
-  bool in_place(uint32_t output) const {
-    return std::any_of(honoured_.begin(), honoured_.end(),
-                       [&](const tn_alias& pair) { return pair.output == output; });
-  }
 
   Context& t_;
   const Device& device_;
   const Stream& stream_;
+  Bound bound_;  // those that are there and have memory of their own
   const Trial& trial_;
   OneNode node_;
   Job job_;
   Slack slack_;
   Eased eased_{};
   std::string refused_{}, remark_{};
-  std::vector<tn_alias> honoured_{};
-  std::deque<Buffer> inputs_{}, outputs_{};  // those that are there and have memory of their own
 };
 
-// What supports refuses, compile refuses too, with words; one that works nevertheless is worth knowing.
 Status Asking::refuse(const std::string& reason) {
-  const auto made = compile(t_, device_, node_.fragment());
   refused_ = reason;
-  if (made.ok()) remark_ = words("kernel.supports says no (", reason, "), and kernel.compile compiles it");
-  if (made.ok() || made.code() == TN_UNSUPPORTED) return {};
-  return Status(TN_INTERNAL, words("kernel.supports says no (", reason,
-                                   "); kernel.compile must say TN_UNSUPPORTED: ", made.message()));
+  remark_ = TN_TRY(refused_by_compile(t_, device_, node_.fragment(), reason));
+  return {};
 }
 
 Status Asking::place() {
   for (size_t i = 0; i < trial_.inputs.size(); ++i) {
     if (trial_.inputs[i].absent || trial_.inputs[i].repeats_first) continue;
-    Buffer made = TN_TRY(buffer_of(device_, stream_, trial_.inputs[i]));
-    made.before = image_of(*made.operand, made.at, job_.in[i]);
-    TN_TRY(upload(stream_, made.memory.span(), made.before));
-    inputs_.push_back(std::move(made));
+    TN_TRY(bound_.add_input(trial_.inputs[i], job_.in[i]));
   }
   for (const Operand& operand : trial_.outputs) {
-    if (operand.absent) continue;
-    Buffer made = TN_TRY(buffer_of(device_, stream_, operand));
-    made.before = TN_TRY(made.memory.read(t_, stream_, "before the launch"));
-    outputs_.push_back(std::move(made));
+    if (!operand.absent) TN_TRY(bound_.add_output(operand));
   }
   return {};
 }
@@ -88,17 +69,12 @@ Status Asking::launch(Kernel& kernel) {
   const Memory workspace = TN_TRY(workspace_of(device_, info));
   const tn_span span = workspace.span();
   std::vector<tn_span> bindings;
-  auto next = inputs_.begin();
+  auto next = bound_.inputs().begin();
   for (const Operand& operand : trial_.inputs) {
     if (!operand.absent)
-      bindings.push_back((operand.repeats_first ? inputs_.front() : *next++).memory.span());
+      bindings.push_back((operand.repeats_first ? bound_.inputs().front() : *next++).memory.span());
   }
-  for (uint32_t i = 0; i < outputs_.size(); ++i) {
-    const auto pair = std::find_if(honoured_.begin(), honoured_.end(),
-                                   [&](const tn_alias& one) { return one.output == i; });
-    bindings.push_back(pair != honoured_.end() ? inputs_[pair->input].memory.span()
-                                               : outputs_[i].memory.span());
-  }
+  for (uint32_t i = 0; i < bound_.output_count(); ++i) bindings.push_back(bound_.output(i).memory.span());
   TN_TRY(kernel.launch(stream_, bindings, info.workspace_bytes != 0 ? &span : nullptr));
   return stream_.finish();
 }
@@ -108,10 +84,7 @@ Status Asking::judge(std::vector<Bytes>* runs) {
   for (size_t n = 0; n < trial_.outputs.size(); ++n) {
     if (trial_.outputs[n].absent) continue;
     const std::string where = words("output ", n);
-    const auto pair = std::find_if(honoured_.begin(), honoured_.end(),
-                                   [&](const tn_alias& one) { return one.output == there; });
-    const Buffer& buffer = pair != honoured_.end() ? inputs_[pair->input] : outputs_[there];
-    ++there;
+    const Buffer& buffer = bound_.output(there++);
     const Bytes after = TN_TRY(buffer.memory.read(t_, stream_, where));
     TN_TRY(untouched(buffer, after, where));
     const Tensor got = tensor_of(buffer, after);
@@ -119,23 +92,14 @@ Status Asking::judge(std::vector<Bytes>* runs) {
     if (wrong) return Status(TN_INTERNAL, trial_.outputs.size() == 1 ? *wrong : where + ": " + *wrong);
     runs->push_back(after);
   }
-  for (uint32_t i = 0; i < inputs_.size(); ++i) {
-    const bool taken = std::any_of(honoured_.begin(), honoured_.end(),
-                                   [&](const tn_alias& pair) { return pair.input == i; });
-    if (taken) continue;
-    const Bytes after = TN_TRY(inputs_[i].memory.read(t_, stream_, words("input ", i)));
-    TN_TRY(t_.require(after == inputs_[i].before, "input ", i, " was changed by the kernel"));
-  }
-  return {};
+  return bound_.inputs_unchanged();
 }
 
 Status Asking::run() {
   const tn_support support = TN_TRY(supports(t_, device_, node_.fragment()));
   if (support.verdict == TN_SUPPORT_NO) return refuse(support.reason);
-  for (uint32_t i = 0; i < trial_.aliases.size(); ++i) {
-    if ((support.alias_mask >> i & 1) != 0) honoured_.push_back(trial_.aliases[i]);
-  }
-  if (!trial_.aliases.empty() && honoured_.empty()) {
+  bound_.honour(trial_.aliases, support.alias_mask);
+  if (!trial_.aliases.empty() && !bound_.honours_any()) {
     refused_ = "tn_support.alias_mask honours no alias";
     return {};
   }
@@ -146,15 +110,11 @@ Status Asking::run() {
   std::vector<Bytes> first, second;
   TN_TRY(launch(kernel));
   TN_TRY(judge(&first));
-  if (!honoured_.empty()) return {};  // its inputs are gone
-  for (Buffer& buffer : outputs_) TN_TRY(upload(stream_, buffer.memory.span(), buffer.before));
+  if (bound_.honours_any()) return {};  // its inputs are gone
+  TN_TRY(bound_.reset_outputs());
   TN_TRY(launch(kernel));
   TN_TRY(judge(&second));
-  return repeats(first == second);
-}
-
-Status Asking::repeats(bool same) {
-  remark_ = TN_TRY(wavering(t_.settings().judging.determinism, same));
+  remark_ = TN_TRY(wavering(t_.settings().judging.determinism, first == second));
   return {};
 }
 
@@ -162,21 +122,15 @@ Status Asking::repeats(bool same) {
 
 Answer ask(Context& t, const Device& device, const Trial& trial) {
   Answer out;
-  const std::vector<std::string> stories = t.aside(told(trial), [&] {
-    auto stream = device.stream();
-    Status said;
-    if (!stream.ok()) {
-      said = Status(TN_INTERNAL, std::string(stream.message()));
-    } else {
-      Asking asking(t, device, *stream, trial);
-      said = asking.run();
-      if (!asking.refused().empty()) out = {.kind = Answer::Kind::refused, .story = asking.refused()};
-      out.remark = asking.remark();
-      out.eased = asking.eased();
-    }
-    if (!said.ok()) t.fail(std::string(said.message()));
+  const auto failure = failure_apart(t, device, told(trial), [&](const Stream& stream) {
+    Asking asking(t, device, stream, trial);
+    Status said = asking.run();
+    if (!asking.refused().empty()) out = {.kind = Answer::Kind::refused, .story = asking.refused()};
+    out.remark = asking.remark();
+    out.eased = asking.eased();
+    return said;
   });
-  if (!stories.empty()) out = {.kind = Answer::Kind::failed, .story = stories.front()};
+  if (failure) out = {.kind = Answer::Kind::failed, .story = *failure};
   return out;
 }
 

@@ -290,6 +290,14 @@ Trial draw_trial_around(const Row& row, uint32_t subject, Form form, uint64_t bu
   return finished(draw);
 }
 
+std::vector<AttributeValue> simplest_attributes(const Row& row, uint32_t subject) {
+  Choices none(std::vector<uint64_t>{});
+  Draw draw(row, subject, Form::dense, 1, none);
+  if (row.family == Family::REDUCTION) draw.integers("axes", {0});
+  draw.open_attributes();
+  return std::move(draw.trial.attributes);
+}
+
 bool may_run_in_place(const Row& row) noexcept {
   const bool same_type = row.dtypes != DtypeRule::COMPARE && row.dtypes != DtypeRule::CAST;
   const bool same_shape =

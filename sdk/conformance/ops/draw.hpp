@@ -15,6 +15,9 @@ Trial draw_trial(const Row& row, uint32_t subject, Form form, uint64_t budget, C
 // came. [any-thread; may throw bad_alloc]
 Trial draw_trial_around(const Row& row, uint32_t subject, Form form, uint64_t budget, Choices& choices,
                         size_t operand, const std::vector<int64_t>& dims);
+// The attributes that the smallest choices give an elementwise row, or a reduction over the first dim.
+// [any-thread; may throw bad_alloc]
+std::vector<AttributeValue> simplest_attributes(const Row& row, uint32_t subject);
 // Where a bound operand lies. [any-thread; may throw bad_alloc]
 void draw_place(Choices& choices, Form form, Operand& operand, bool written);
 // Whether an output of the row may take the place of an input. [any-thread; does not block; cannot fail]

@@ -6,11 +6,6 @@
 namespace bench {
 namespace {
 
-using onednn::bound;
-using onednn::Call;
-using onednn::memory;
-using tenon::TensorSpec;
-
 constexpr int64_t batch = 4, heads = 12, length = 512, depth = 64;
 constexpr double scale = 0.125;  // 1 / √depth
 

@@ -10,14 +10,9 @@
 namespace bench {
 namespace {
 
-using onednn::bound;
-using onednn::Call;
-using onednn::memory;
-using tenon::TensorSpec;
 using Ints = std::vector<int64_t>;
 
 constexpr int64_t batch = 16;
-constexpr double search_ms = 4'000;
 
 struct Shape {
   int64_t side, in, out, window, stride;

@@ -13,13 +13,6 @@
 namespace bench {
 namespace {
 
-using onednn::bound;
-using onednn::Call;
-using onednn::memory;
-using tenon::TensorSpec;
-
-constexpr double search_ms = 4'000;
-
 tenon::Fragment product_of(tenon::DType dtype, int64_t n) {
   const TensorSpec square{dtype, {n, n}, {}, 64};
   tenon::FragmentBuilder f;

@@ -13,12 +13,8 @@ namespace bench {
 namespace {
 
 using dnnl::normalization_flags;
-using onednn::bound;
-using onednn::Call;
-using onednn::memory;
 using onednn::Type;
 using tenon::Op;
-using tenon::TensorSpec;
 using Value = tenon::FragmentBuilder::Value;
 
 const auto affine = normalization_flags::use_scale | normalization_flags::use_shift;

@@ -149,3 +149,11 @@ inline Call reorder(const float* in, void* out, int64_t count) {
 }
 
 }  // namespace bench::onednn
+
+namespace bench {
+
+using onednn::bound;
+using onednn::Call;
+using onednn::memory;
+
+}  // namespace bench

@@ -9,7 +9,6 @@ namespace bench {
 namespace {
 
 using tenon::Op;
-using tenon::TensorSpec;
 using Value = tenon::FragmentBuilder::Value;
 
 const TensorSpec scalar{tenon::f32, {}};

@@ -16,6 +16,8 @@
 
 namespace bench {
 
+using tenon::TensorSpec;
+
 template <class T>
 T must(tenon::Result<T> result) {
   if (!result.ok()) throw std::runtime_error(std::string(result.message()));
@@ -42,6 +44,9 @@ class World {
  private:
   std::vector<tenon::Buffer> owned_;
 };
+
+// What a kernel that may be searched for is given, in CompileOptions::budget_ms.
+inline constexpr double search_ms = 4'000;
 
 // A kernel and memory for its bindings; an output with an alias has its input's. f32 and bf16 hold 0.5 to 1.5.
 class Program {

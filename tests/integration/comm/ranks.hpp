@@ -6,10 +6,10 @@
 #pragma once
 
 #include "elements.hpp"
+#include "support/runtime_options.hpp"
 
 #include <tenon/tenon.hpp>
 
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
@@ -17,16 +17,8 @@
 namespace comm_test {
 
 inline Result<Runtime> runtime(std::map<std::string, std::string> options = {}) {
-  const char* folder = std::getenv("TENON_TEST_PLUGIN_DIR");
   options.emplace("cpu.threads", "1");
-  RuntimeOptions asked;
-  asked.search_path = {folder == nullptr ? "" : folder};
-  asked.use_environment = false;
-  asked.use_install_path = false;
-  asked.probe = Probe::off;
-  asked.options = std::move(options);
-  asked.log = [](LogLevel, std::string_view, std::string_view) {};
-  return Runtime::open(std::move(asked));
+  return Runtime::open(test::built_plugins(std::move(options)));
 }
 
 // What one rank has.

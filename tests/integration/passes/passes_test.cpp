@@ -10,15 +10,9 @@ using namespace tenon::test;
 
 namespace {
 
-struct World {
-  Runtime runtime = open();
-  Device device = target(runtime);
-  Stream stream = must(device.stream());
-
-  Named run(const Graph& graph, const Named& given) {
-    return test::run(must(plan(graph, device)), device, stream, given);
-  }
-};
+Named computed(World& w, const Graph& graph, const Named& given) {
+  return run(must(plan(graph, w.device)), w.device, w.stream, given);
+}
 
 // Two layers and a sum, none of whose sizes is a multiple of eight.
 Graph network() {
@@ -60,10 +54,10 @@ TEST_CASE("passes: in halves the device computes what it computes in f32, as nea
   std::mt19937_64 random(5);
   Named given = whole_numbers();
   for (auto& [name, numbers] : given) numbers = random_floats(numbers.size(), random);
-  const Named expected = w.run(network(), given);
+  const Named expected = computed(w, network(), given);
   for (const DType half : {f16, bf16}) {
     const auto work = must(passes::amp(network(), {.half = half}));
-    const Named found = w.run(work.graph, given);
+    const Named found = computed(w, work.graph, given);
     const double unit = half == f16 ? 0x1p-11 : 0x1p-8;
     CAPTURE(name(half));
     for (const char* output : {"y", "sum"}) {
@@ -83,5 +77,5 @@ TEST_CASE("passes: with padded sizes the device computes the very same numbers")
                                    .in_place = passes::InPlaceOptions{}}));
   REQUIRE(work.graph.nodes().size() > network().nodes().size());
   const Named given = whole_numbers();
-  CHECK(w.run(work.graph, given) == w.run(network(), given));
+  CHECK(computed(w, work.graph, given) == computed(w, network(), given));
 }

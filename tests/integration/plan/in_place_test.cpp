@@ -10,12 +10,6 @@ using namespace tenon::test;
 
 namespace {
 
-struct World {
-  Runtime runtime = open();
-  Device device = target(runtime);
-  Stream stream = must(device.stream());
-};
-
 PlanOptions node_by_node() {
   PlanOptions options;
   options.fusion.elementwise = options.fusion.patterns = options.fusion.optimizers = false;

@@ -19,12 +19,6 @@ Graph layer() {
   return g;
 }
 
-struct World {
-  Runtime runtime = open();
-  Device device = target(runtime);
-  Stream stream = must(device.stream());
-};
-
 }  // namespace
 
 TEST_CASE("plan: computes what the host computes") {

@@ -21,6 +21,13 @@ inline Floats random_floats(size_t count, std::mt19937_64& numbers) {
   return out;
 }
 
+// The device under test, and one of its streams.
+struct World {
+  Runtime runtime = open();
+  Device device = target(runtime);
+  Stream stream = must(device.stream());
+};
+
 // The f32 outputs of a run, by name. Every input and parameter is given.
 inline Named run(const Plan& plan, Device& device, Stream& stream, const Named& given) {
   std::vector<Buffer> buffers;

@@ -52,3 +52,14 @@ TEST_CASE("text: numbers of things read as English") {
   constexpr std::array<uint8_t, 3> bytes = {0x00, 0x9f, 0xff};
   CHECK(base::hex(bytes) == "009fff");
 }
+
+TEST_CASE("text: sizes and times have the unit that keeps them short") {
+  CHECK(base::bytes_in_words(0) == "0 B");
+  CHECK(base::bytes_in_words(1023) == "1023 B");
+  CHECK(base::bytes_in_words(1536) == "1.5 KiB");
+  CHECK(base::bytes_in_words(25 << 20) == "25.0 MiB");
+  CHECK(base::bytes_in_words(UINT64_MAX) == "16777216.0 TiB");
+  CHECK(base::time_in_words(0) == "0.0 µs");
+  CHECK(base::time_in_words(999'940) == "999.9 µs");
+  CHECK(base::time_in_words(8'104'000) == "8.10 ms");
+}

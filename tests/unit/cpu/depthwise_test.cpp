@@ -3,6 +3,7 @@
 //
 // Invariant: operands are small whole numbers, so sums are exact in every type and order, and bits are compared.
 #include "nodes.hpp"
+#include "onednn.hpp"
 
 using namespace cpu_test;
 
@@ -80,8 +81,7 @@ tn_support asked(Bench& bench, const Nodes& n) {
 void check(Bench& bench, const Nodes& n) {
   const tn_support said = asked(bench, n);
   CAPTURE(std::string(said.reason));
-  if (said.verdict == TN_SUPPORT_NO)
-    TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  if (said.verdict == TN_SUPPORT_NO && !has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
   const bool one_step = said.verdict == TN_SUPPORT_NATIVE || said.verdict == TN_SUPPORT_CONVERTED;
   CHECK(one_step);
   FragmentBuilder f("pair");

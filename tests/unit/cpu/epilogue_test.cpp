@@ -3,6 +3,7 @@
 //
 // Invariant: f32 differs by no more than oneDNN's activations may, 2⁻²⁰ of what goes in; halves are rounded once instead of
 // once a node, so they differ by three roundings at most.
+#include "onednn.hpp"
 #include "tensors.hpp"
 
 using namespace cpu_test;
@@ -116,19 +117,12 @@ Tensor one_by_one(Bench& bench, const Product& p, uint32_t dtype, const Operands
   return alone({&value}, [&](FragmentBuilder& f, auto& in, uint32_t out) { add_act(f, act, in[0], out); });
 }
 
-bool has_onednn(Bench& bench) {
-  Random random(1);
-  const Operands given = draw(products[0], TN_DTYPE_f32, random);
-  Chain chain(products[0], TN_DTYPE_f32, given, false, acts[0]);
-  return supports(bench.device, chain.f.fragment()).verdict != TN_SUPPORT_NO;
-}
-
 }  // namespace
 
 TEST_CASE(
     "epilogue: a product, its bias, its residual and its activation equal their nodes within the bound") {
   Bench bench;
-  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
   Random random(tenon::test::seed());
   for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16}) {
     for (const Product& p : products) {
@@ -160,7 +154,7 @@ TEST_CASE(
 
 TEST_CASE("epilogue: relu keeps a NaN, and what it leaves of a negative is a zero without sign") {
   Bench bench;
-  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
   for (const Product& p : products) {
     CAPTURE(label(p.op, TN_DTYPE_f32, p.a));
     Random random(tenon::test::seed());
@@ -215,7 +209,7 @@ TEST_CASE("patterns: each is told by name, and reads what stands before it") {
                                        "relu_depthwise_conv",
                                        "relu_depthwise_conv_backward",
                                        "gemm_epilogue_backward"};
-  if (has_onednn(bench))
+  if (has_onednn(bench.device))
     expected.insert(expected.end(), {"gemm_epilogue", "gemm_norm", "gemm_dropout", "conv_bias_act"});
   CHECK(names == expected);
 }

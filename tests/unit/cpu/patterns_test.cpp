@@ -4,6 +4,7 @@
 // Operands are small whole numbers, so products and sums of them are exact in every type and any order: what is kept in its
 // own arithmetic is compared bit for bit. Only oneDNN's own activations have a bound.
 #include "nodes.hpp"
+#include "onednn.hpp"
 
 using namespace cpu_test;
 
@@ -159,13 +160,6 @@ void check(Bench& bench, Layer& layer, Agree agree, const char* name) {
 const std::vector<uint32_t> product_types = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16};
 const std::vector<uint32_t> float_types = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64};
 
-bool has_onednn(Bench& bench) {
-  Random random(1);
-  Layer layer{.random = random, .dtype = TN_DTYPE_f32, .dims = {2, 3}};
-  layer.product().keep();
-  return asked(bench, layer.n).verdict != TN_SUPPORT_NO;
-}
-
 // 140 rows of 1,100 are a panel of 128 and a short one; 3 × 100 rows are one panel.
 const std::vector<Dims> product_dims = {{140, 1100}, {3, 100, 40}, {1, 9}};
 
@@ -173,7 +167,7 @@ const std::vector<Dims> product_dims = {{140, 1100}, {3, 100, 40}, {1, 9}};
 
 TEST_CASE("gemm_epilogue: an activation's input that is wanted too is written on the way") {
   Bench bench;
-  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
   Random random(tenon::test::seed());
   for (const uint32_t dtype : product_types) {
     for (const Dims& dims : product_dims) {
@@ -192,7 +186,7 @@ TEST_CASE("gemm_epilogue: an activation's input that is wanted too is written on
 
 TEST_CASE("gemm_norm: a product with its bias, its residual and the normalisation of their sum") {
   Bench bench;
-  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
   Random random(tenon::test::seed());
   for (const uint32_t dtype : product_types) {
     for (const Dims& dims : product_dims) {
@@ -209,7 +203,7 @@ TEST_CASE("gemm_norm: a product with its bias, its residual and the normalisatio
 
 TEST_CASE("gemm_dropout: a layer thinned, added to what went round it and normalised keeps every draw") {
   Bench bench;
-  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
   Random random(tenon::test::seed());
   for (const uint32_t dtype : product_types) {
     for (const Dims& dims : product_dims) {
@@ -232,7 +226,7 @@ TEST_CASE("gemm_dropout: a layer thinned, added to what went round it and normal
 TEST_CASE(
     "gemm_epilogue_backward: a product, thinned, through an activation's gradient, summed for the bias") {
   Bench bench;
-  const bool products = has_onednn(bench);
+  const bool products = has_onednn(bench.device);
   Random random(tenon::test::seed());
   for (const uint32_t dtype : float_types) {
     for (const uint32_t op :
@@ -337,7 +331,7 @@ TEST_CASE("pass: more sums than fit beside a pass are refused with their number"
 
 TEST_CASE("panels: a batch of right operands is refused by that name") {
   Bench bench;
-  if (!has_onednn(bench)) TENON_SKIP("onednn", "this build has TENON_CPU_ONEDNN=OFF, as under TSan");
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
   Random random(1);
   Layer layer{.random = random, .dtype = TN_DTYPE_f32, .dims = {2, 5, 7}};
   const size_t x = whole_numbers(layer.n, random, TN_DTYPE_f32, {2, 5, 3}),

@@ -41,15 +41,10 @@ int64_t lines_with(const std::string& words) {
 }
 int64_t searches() { return lines_with(" ms: "); }
 
-void add_product(FragmentBuilder& f, uint32_t dtype, int64_t m, int64_t k, int64_t n) {
-  const uint32_t a = f.input(dtype, {m, k}), b = f.input(dtype, {k, n});
-  f.node(TN_OP_matmul, {a, b}, {f.output(dtype, {m, n})}).integer("transpose_a", 0).integer("transpose_b", 0);
-}
-
 tn_kernel_info compiled(tn_device* device, uint32_t dtype, int64_t m, int64_t k, int64_t n,
                         const tn_compile_options* allowed = nullptr) {
   FragmentBuilder f;
-  add_product(f, dtype, m, k, n);
+  add_plain_product(f, dtype, m, k, n);
   tn_kernel* kernel = nullptr;
   must([&](tn_error* e) { return plugin().kernel->compile(device, &f.fragment(), allowed, &kernel, e); });
   return info(Kernel(kernel));
@@ -66,18 +61,12 @@ tn_compile_options allowing(double budget_ms, uint64_t workspace = TN_COMPILE_NO
 bool is_measured(const tn_kernel_info& kernel) { return std::string(kernel.engine).starts_with("measured "); }
 
 // Without oneDNN there is one way at most, and nothing to search.
-bool has_ways() {
-  const Device device = open_device();
-  FragmentBuilder f;
-  add_product(f, TN_DTYPE_f32, 2, 2, 2);
-  return supports(device, f.fragment()).verdict != TN_SUPPORT_NO;
-}
-const char* const no_ways = "this build has TENON_CPU_ONEDNN=OFF, as under TSan";
+bool has_ways() { return has_onednn(open_device()); }
 
 }  // namespace
 
 TEST_CASE("search: the second compile knows, in this device and in the next") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   const Options given{{"search", "quick"}};
   tn_kernel_info first{};
   {
@@ -99,7 +88,7 @@ TEST_CASE("search: the second compile knows, in this device and in the next") {
 }
 
 TEST_CASE("search: whatever damage a file has, it is told once, ignored and written anew") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   const Options given{{"search", "quick"}};
   compiled(open_device(), TN_DTYPE_f32, 16, 16, 16);
   const std::string whole = given.text();
@@ -123,7 +112,7 @@ TEST_CASE("search: whatever damage a file has, it is told once, ignored and writ
 }
 
 TEST_CASE("search: a folder that cannot be written costs the memory of it, and one line") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   const Options given{{"search", "quick"}};
   options()["cache"] = given.folder().write("file", "in the way") + "/below";
   const Device device = open_device();
@@ -138,7 +127,7 @@ TEST_CASE("search: a folder that cannot be written costs the memory of it, and o
 }
 
 TEST_CASE("search: devices that search at once lose nothing of each other's findings") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   const Options given{{"search", "quick"}, {"threads", "1"}};
   constexpr int64_t devices = 4, each = 6;
   std::vector<Device> open;
@@ -161,7 +150,7 @@ TEST_CASE("search: devices that search at once lose nothing of each other's find
 }
 
 TEST_CASE("search: off asks nobody, keeps nothing and always decides the same") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   const Options given{{"search", "off"}};
   const tn_compile_options budget = allowing(1e6);
   const tn_kernel_info first = compiled(open_device(), TN_DTYPE_bf16, 64, 96, 128, &budget);
@@ -179,7 +168,7 @@ TEST_CASE("search: off asks nobody, keeps nothing and always decides the same") 
 }
 
 TEST_CASE("search: unless an option says so, a compile searches as long as its budget allows") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   const Options given{};
   const Device device = open_device();
   CHECK(!is_measured(compiled(device, TN_DTYPE_f32, 32, 32, 32)));
@@ -193,7 +182,7 @@ TEST_CASE("search: unless an option says so, a compile searches as long as its b
 }
 
 TEST_CASE("search: a way that needs more workspace than allowed is not taken") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
   const Options given{{"search", "off"}};
   const int64_t n = 1'024;
@@ -211,7 +200,7 @@ TEST_CASE("search: a way that needs more workspace than allowed is not taken") {
 }
 
 TEST_CASE("search: what was found without a limit does not pass over one") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
   const Options given{{"search", "quick"}};
   const int64_t n = 768;
@@ -228,7 +217,7 @@ TEST_CASE("search: what was found without a limit does not pass over one") {
 }
 
 TEST_CASE("search: convolutions and their gradients are searched, too") {
-  if (!has_ways()) TENON_SKIP("onednn", no_ways);
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
   const Options given{{"search", "quick"}};
   const Device device = open_device();
   const Dims image{2, 32, 6, 5}, weights{64, 32, 1, 1}, result{2, 64, 6, 5};

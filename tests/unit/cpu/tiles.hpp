@@ -4,7 +4,7 @@
 // Invariant: the plugin is not asked for its tiles, so one that does not see them is not excused.
 #pragma once
 
-#include "harness.hpp"
+#include "onednn.hpp"
 
 #include <fstream>
 
@@ -21,15 +21,7 @@ inline bool processor_has_tiles() {
 // Why a test of them cannot run, or nullptr.
 inline const char* why_no_tiles() {
   if (!processor_has_tiles()) return "this processor has no tiles of bf16";
-  const Device device = open_device();
-  FragmentBuilder f;
-  const std::vector<int64_t> dims = {2, 2};
-  const uint32_t a = f.input(TN_DTYPE_bf16, dims), b = f.input(TN_DTYPE_bf16, dims);
-  f.node(TN_OP_matmul, {a, b}, {f.output(TN_DTYPE_bf16, dims)})
-      .integer("transpose_a", 0)
-      .integer("transpose_b", 0);
-  if (supports(device, f.fragment()).verdict == TN_SUPPORT_NO)
-    return "this build has TENON_CPU_ONEDNN=OFF, as under TSan";
+  if (!has_onednn(open_device())) return no_onednn;
   return nullptr;
 }
 

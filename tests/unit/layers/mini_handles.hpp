@@ -58,6 +58,8 @@ struct Timeline {
   uint64_t newest = 0, reached = 0;
   std::map<uint64_t, uint64_t> times;
   std::set<uint64_t> promised;
+  uint64_t failed_from = UINT64_MAX;  // the first value that a signal failed
+  int32_t failure = TN_OK;
 };
 
 }  // namespace tenon::test::mini
@@ -72,8 +74,8 @@ struct tn_stream {
 
 namespace tenon::test::mini {
 
-inline int32_t fail(tn_error* error, int32_t code, const char* why) {
-  return write_error(Error{.code = code, .message = why, .domain = "mini"}, error);
+inline int32_t fail(tn_error* error, int32_t code, const char* why, uint32_t flags = 0) {
+  return write_error(Error{.code = code, .message = why, .domain = "mini", .flags = flags}, error);
 }
 
 inline std::byte* bytes_of(const tn_span& span) {

@@ -201,10 +201,13 @@ int32_t query(tn_stream* stream, uint64_t* completed, tn_error*) {
 int32_t sync(tn_stream* stream, uint64_t value, uint64_t timeout_ns, tn_error* error) {
   MiniPlugin::State& plugin = *stream->device->plugin;
   std::unique_lock lock(plugin.mutex);
-  const auto done = [&] { return stream->line->reached >= value; };
-  if (timeout_ns == TN_TIMEOUT_NEVER) return plugin.changed.wait(lock, done), TN_OK;
-  if (plugin.changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), done)) return TN_OK;
-  return fail(error, TN_TIMEOUT, "not reached in time");
+  const Timeline& line = *stream->line;
+  const auto done = [&] { return line.reached >= value; };
+  if (timeout_ns == TN_TIMEOUT_NEVER)
+    plugin.changed.wait(lock, done);
+  else if (!plugin.changed.wait_for(lock, std::chrono::nanoseconds(timeout_ns), done))
+    return fail(error, TN_TIMEOUT, "not reached in time");
+  return value < line.failed_from ? TN_OK : fail(error, line.failure, "signalled to fail", TN_ERROR_ASYNC);
 }
 
 int32_t timestamp(tn_stream* stream, uint64_t value, uint64_t* ns, tn_error* error) {
@@ -227,11 +230,13 @@ int32_t promise(tn_stream* stream, uint64_t* value, tn_error*) {
   return TN_OK;
 }
 
-int32_t signal(tn_stream* stream, uint64_t value, int32_t, tn_error* error) {
+int32_t signal(tn_stream* stream, uint64_t value, int32_t code, tn_error* error) {
   MiniPlugin::State& plugin = *stream->device->plugin;
   const std::lock_guard lock(plugin.mutex);
   if (stream->line->promised.erase(value) == 0) return fail(error, TN_INVALID, "not promised");
   stream->line->reached = std::max(stream->line->reached, value);
+  if (code != TN_OK && stream->line->failure == TN_OK)
+    stream->line->failed_from = value, stream->line->failure = code;
   plugin.changed.notify_all();
   return TN_OK;
 }

@@ -87,11 +87,6 @@ void FakePlugin::refuse_memory(int32_t code) {
   state_->refusal = code;
 }
 
-void FakePlugin::set_memory_bytes(uint64_t bytes) {
-  const Lock lock(mutex);
-  state_->options.memory_bytes = bytes;
-}
-
 uint64_t FakePlugin::used_bytes() const {
   const Lock lock(mutex);
   return state_->used;

@@ -62,8 +62,6 @@ class FakePlugin {
 
   // The next allocations of device memory fail with this code; TN_OK lets them through again.
   void refuse_memory(int32_t code);
-  // No more than this much memory, from now on.
-  void set_memory_bytes(uint64_t bytes);
   uint64_t used_bytes() const;
   // What `supports` and `compile` answer, and what runs inside `compile`.
   void refuse_fragments(const std::string& reason);
