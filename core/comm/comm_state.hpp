@@ -1,33 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm_state.hpp: one communicator as its copies share it.
+// comm_state.hpp: one communicator as its copies share it, whoever does the work: a plugin (native.hpp), a plugin for
+// another's device (staged.hpp), or several communicators together (hierarchical.hpp).
 //
-// Invariant: the plugin's handle is destroyed once, before the device and the store that it was made from are let go.
+// Invariant: it is ended once, before the device and the store that it was made from are let go.
 #pragma once
 
 #include "comm/store.hpp"
 #include "runtime/device_state.hpp"
 
-#include <atomic>
+#include <tenon/hierarchy.hpp>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
 
 namespace tenon::detail {
 
-struct CommState {
+struct CommState : std::enable_shared_from_this<CommState> {
   CommState(std::shared_ptr<DeviceState> on, Store at) : device(std::move(on)), store(std::move(at)) {}
   CommState(const CommState&) = delete;
   CommState& operator=(const CommState&) = delete;
-  ~CommState();
+  virtual ~CommState() = default;
 
-  // TN_INVALID once it was destroyed.
-  Result<tn_comm*> living() const;
+  // As Communicator has them. `route` is for all-reduces, where there are several; none: the communicator chooses.
+  virtual Status submit(Stream& stream, std::span<const CommOp> group, std::optional<Route> route) = 0;
+  virtual Status abort() = 0;
+  virtual Status health() = 0;
+  virtual Status destroy(Timeout timeout) = 0;
+  // A communicator of `members`, this rank among them, in their order. [members alone; blocks; may fail]
+  virtual Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members, std::string name) = 0;
 
   std::shared_ptr<DeviceState> device;
   Store store;
-  const tn_comm_api* api = nullptr;
-  std::atomic<tn_comm*> handle{nullptr};
   uint32_t rank = 0, size = 1;
   CommOptions options{};
   tn_comm_limits limits{};
-  uint64_t splits = 0;
 };
 
 }  // namespace tenon::detail
+
+namespace tenon::comm {
+
+// A communicator on `device`: its plugin's, or one that another plugin carries. [all ranks; blocks; may fail]
+Result<std::shared_ptr<detail::CommState>> make_state(const std::shared_ptr<detail::DeviceState>& device,
+                                                      const Store& store, uint32_t rank, uint32_t size,
+                                                      CommOptions options);
+// What a call on a communicator that was destroyed returns.
+Status destroyed(const std::string& name);
+// As the ABI wants it.
+uint64_t nanoseconds(Timeout timeout) noexcept;
+
+}  // namespace tenon::comm

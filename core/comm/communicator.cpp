@@ -1,79 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// communicator.cpp: joining, splitting, submitting and leaving.
+// communicator.cpp: the gates of Communicator; who carries it, and how it is split.
 //
-// The plugin's id travels through the store: rank 0 makes it, or says why it cannot, so that nobody waits for it in vain.
-// Invariant: what a plugin's communicator tells as its end is told as the stream's failure, like any other.
-#include "comm/comm_state.hpp"
+// Invariant: a communicator of the device's own plugin comes first; only where there is none another one carries it.
+#include "comm/native.hpp"
+#include "comm/staged.hpp"
 
 #include "base/text.hpp"
+#include "runtime/runtime_state.hpp"
 
 #include <algorithm>
 #include <charconv>
 
 namespace tenon {
-
-using detail::CommState;
-
 namespace {
-
-constexpr char well = '+', ill = '-';
-
-uint64_t nanoseconds(Timeout timeout) noexcept {
-  if (timeout == forever) return TN_TIMEOUT_NEVER;
-  return timeout.count() < 0 ? 0 : static_cast<uint64_t>(timeout.count());
-}
-
-Result<std::string> make_id(CommState& state) {
-  tn_device* device = state.device->handle;
-  uint64_t bytes = 0;
-  tn_error error = no_error();
-  TN_TRY(status_of(state.api->id_bytes(device, &bytes, &error), error));
-  std::string id(bytes, '\0');
-  TN_TRY(status_of(state.api->make_id(device, id.data(), bytes, &error), error));
-  return id;
-}
-
-// The id of this communicator: made by rank 0, carried by the store.
-Result<std::string> agree_on_id(CommState& state, const std::string& key) {
-  if (state.rank == 0) {
-    auto id = make_id(state);
-    const std::string said = id.ok() ? well + *id : ill + std::string(id.message());
-    if (Status told = state.store.set(key, said); id.ok() && !told.ok()) return told;
-    return id;
-  }
-  std::string said = TN_TRY(state.store.get(key, state.options.timeout));
-  if (said.empty() || said.front() != well) {
-    return Status(TN_PEER_LOST, "communicator '" + state.options.name + "': rank 0 could not make it: " +
-                                    base::printable(std::string_view(said).substr(said.empty() ? 0 : 1)));
-  }
-  return said.substr(1);
-}
-
-Status join(CommState& state) {
-  const std::string& name = state.options.name;
-  const std::string key =
-      "comm/" + name + "/" + std::to_string(state.store.state()->next(name, state.rank)) + "/id";
-  const std::string id = TN_TRY(agree_on_id(state, key));
-  const tn_comm_options options{.size = sizeof(tn_comm_options),
-                                .flags = state.options.deterministic ? TN_COMM_DETERMINISTIC : 0,
-                                .timeout_ns = nanoseconds(state.options.timeout),
-                                .store = &state.store.table(),
-                                .name = name.c_str(),
-                                .next = nullptr};
-  tn_comm* handle = nullptr;
-  tn_error error = no_error();
-  TN_TRY(status_of(state.api->create(state.device->handle, state.rank, state.size, id.data(), id.size(),
-                                     &options, &handle, &error),
-                   error));
-  state.handle.store(handle);
-  state.limits.size = sizeof(tn_comm_limits);
-  return status_of(state.api->limits(handle, &state.limits, &error), error);
-}
-
-Result<Communicator> made(std::shared_ptr<CommState> state) {
-  TN_TRY(join(*state));
-  return Communicator(std::move(state));
-}
 
 // What one rank says in a split.
 struct Choice {
@@ -97,24 +36,13 @@ Result<Choice> heard(const std::string& text, uint32_t rank) {
 
 }  // namespace
 
-namespace detail {
-
-CommState::~CommState() {
-  tn_comm* last = handle.exchange(nullptr);
-  if (last == nullptr) return;
-  tn_error error = no_error();
-  const Status left = status_of(api->destroy(last, nanoseconds(options.timeout), &error), error);
-  if (!left.ok())
-    device->log(LogLevel::warn, "communicator '" + options.name + "': " + std::string(left.message()));
+Result<std::shared_ptr<detail::CommState>> comm::make_state(
+    const std::shared_ptr<detail::DeviceState>& device, const Store& store, uint32_t rank, uint32_t size,
+    CommOptions options) {
+  if (runtime::has_communicators(device->owner.get(), device->plugin))
+    return Native::join(device, store, rank, size, std::move(options));
+  return Staged::join(device, store, rank, size, std::move(options));
 }
-
-Result<tn_comm*> CommState::living() const {
-  tn_comm* alive = handle.load();
-  if (alive != nullptr) return alive;
-  return Status(TN_INVALID, "communicator '" + options.name + "' was destroyed: make a new one");
-}
-
-}  // namespace detail
 
 Result<Communicator> Communicator::create(Device& device, const Store& store, uint32_t rank, uint32_t size,
                                           CommOptions options) {
@@ -124,12 +52,7 @@ Result<Communicator> Communicator::create(Device& device, const Store& store, ui
     return Status(TN_INVALID,
                   "rank " + std::to_string(rank) + " of " + std::to_string(size) + ": ranks start at 0");
   }
-  auto state = std::make_shared<CommState>(device.state(), store);
-  state->api = device.plugin().comm;
-  state->rank = rank;
-  state->size = size;
-  state->options = std::move(options);
-  return made(std::move(state));
+  return Communicator(TN_TRY(comm::make_state(device.state(), store, rank, size, std::move(options))));
 }
 
 uint32_t Communicator::rank() const noexcept { return state_->rank; }
@@ -138,20 +61,11 @@ const std::string& Communicator::name() const noexcept { return state_->options.
 const tn_comm_limits& Communicator::limits() const noexcept { return state_->limits; }
 
 Status Communicator::submit(Stream& stream, std::span<const CommOp> group) {
-  tn_comm* handle = TN_TRY(state_->living());
-  detail::StreamState& line = *stream.state();
-  if (!line.healthy()) return detail::stream_poison(line);
-  static_assert(sizeof(CommOp) == sizeof(tn_comm_op));
-  line.touch();
-  tn_error error = no_error();
-  const int32_t code =
-      state_->api->submit(handle, line.handle, reinterpret_cast<const tn_comm_op*>(group.data()),
-                          static_cast<uint32_t>(group.size()), &error);
-  return code == TN_OK ? Status() : detail::stream_failure(line, code, error);
+  return state_->submit(stream, group, std::nullopt);
 }
 
 Result<Communicator> Communicator::split(int32_t color, int32_t key) {
-  CommState& all = *state_;
+  detail::CommState& all = *state_;
   const std::string base = "split/" + all.options.name + "/" +
                            std::to_string(all.store.state()->next("split/" + all.options.name, all.rank));
   TN_TRY(all.store.set(base + "/" + std::to_string(all.rank), said({color, key, all.rank})));
@@ -163,34 +77,13 @@ Result<Communicator> Communicator::split(int32_t color, int32_t key) {
   }
   if (color < 0) return Communicator();
   std::stable_sort(mine.begin(), mine.end(), [](const Choice& a, const Choice& b) { return a.key < b.key; });
-  const auto own =
-      std::find_if(mine.begin(), mine.end(), [&](const Choice& c) { return c.rank == all.rank; });
-  auto part = std::make_shared<CommState>(all.device, all.store);
-  part->api = all.api;
-  part->rank = static_cast<uint32_t>(own - mine.begin());
-  part->size = static_cast<uint32_t>(mine.size());
-  part->options = all.options;
-  part->options.name += "." + std::to_string(color);
-  return made(std::move(part));
+  std::vector<uint32_t> members;
+  for (const Choice& choice : mine) members.push_back(choice.rank);
+  return Communicator(TN_TRY(all.part(members, all.options.name + "." + std::to_string(color))));
 }
 
-Status Communicator::abort() {
-  tn_comm* handle = TN_TRY(state_->living());
-  tn_error error = no_error();
-  return status_of(state_->api->abort(handle, &error), error);
-}
-
-Status Communicator::health() const {
-  tn_comm* handle = TN_TRY(state_->living());
-  tn_error error = no_error();
-  return status_of(state_->api->health(handle, &error), error);
-}
-
-Status Communicator::destroy(Timeout timeout) {
-  tn_comm* handle = state_->handle.exchange(nullptr);
-  if (handle == nullptr) return std::move(state_->living()).failure();
-  tn_error error = no_error();
-  return status_of(state_->api->destroy(handle, nanoseconds(timeout), &error), error);
-}
+Status Communicator::abort() { return state_->abort(); }
+Status Communicator::health() const { return state_->health(); }
+Status Communicator::destroy(Timeout timeout) { return state_->destroy(timeout); }
 
 }  // namespace tenon

@@ -51,7 +51,7 @@ constexpr char no_load[] = "this plugin cannot load saved kernels: compile again
 constexpr char no_layout[] = "this plugin has no private layouts: layout must be 0";
 constexpr char no_kernel[] = "this plugin has no kernel interface: it offers memory and copies only";
 constexpr char no_comm[] =
-    "this plugin has no communicators, and this host stages none yet: use a device of a plugin that has";
+    "this plugin has no communicators of its own: the host stages collectives, see tenon::Communicator";
 constexpr char no_split[] = "this plugin cannot split communicators: the host makes a new one";
 
 #define REFUSE(table, slot, text) Refusal<decltype(table::slot)>::call<text>

@@ -37,6 +37,7 @@ class Loader {
     Findings findings = search(options_, surroundings_);
     registry_.folders = std::move(findings.folders);
     for (const Find& find : findings.files) consider(find);
+    tell_collectives();
     return std::move(registry_);
   }
 
@@ -143,6 +144,19 @@ class Loader {
     candidate.emulated = tables.emulated;
   }
 
+  // Who carries a plugin's collectives is known only once all are loaded.
+  void tell_collectives() {
+    const Loaded* carrier = carrier_of(registry_);
+    const std::string words = carrier == nullptr
+                                  ? "collectives: none (no loaded plugin can carry them: load cpu)"
+                                  : "collectives: host-staged through " + carrier->name;
+    for (const auto& plugin : registry_.loaded) {
+      if (plugin->tables->has_comm) continue;
+      plugin->tables->emulated.push_back(words);
+      registry_.candidates[plugin->candidate].emulated.push_back(words);
+    }
+  }
+
   void report(const Candidate& candidate) const {
     const bool loaded = candidate.state == Candidate::State::loaded;
     log(LogLevel::info,
@@ -164,6 +178,14 @@ class Loader {
 };
 
 }  // namespace
+
+const Loaded* carrier_of(const Registry& registry) noexcept {
+  for (const auto& plugin : registry.loaded) {
+    const bool host_memory = (plugin->tables->descriptor.features & TN_FEATURE_HOST_MEMORY) != 0;
+    if (plugin->tables->has_comm && host_memory) return plugin.get();
+  }
+  return nullptr;
+}
 
 Status check_options(const RuntimeOptions& options) {
   TN_TRY(probe_settings(options, base::Environment::of_process()));

@@ -29,6 +29,10 @@ struct Registry {
   std::vector<std::unique_ptr<Loaded>> loaded;  // in search order; names are unique
 };
 
+// The first plugin whose communicators can carry collectives for devices that have none: it has host memory and
+// communicators. Null: none is loaded. [any-thread; does not block; cannot fail]
+const Loaded* carrier_of(const Registry& registry) noexcept;
+
 // Whether the loader's own options ("probe.…") are well formed. TN_INVALID naming key, value and form.
 // [any-thread; may block; may fail]
 Status check_options(const RuntimeOptions& options);

@@ -183,7 +183,6 @@ std::vector<std::string> emulation_of(const Tables& tables) {
   const tn_stream_api& stream = tables.stream;
   add((tables.known.features & TN_FEATURE_SYNCHRONOUS) != 0, "streams: work completes inside the call");
   add(!tables.has_kernel, "kernels: none (memory and copies only)");
-  add(!tables.has_comm, "collectives: absent (this host stages none yet)");
   add(stream.copy_strided == stream_defaults.copy_strided, "strided copies: row by row");
   add(stream.host_call == stream_defaults.host_call, "host calls: the stream is synchronised");
   add(stream.promise == stream_defaults.promise, "promises: the host blocks");

@@ -21,6 +21,7 @@
 
 namespace tenon::detail {
 
+struct RuntimeState;
 using DeviceLog = std::function<void(LogLevel level, const std::string& text)>;
 
 struct DeviceState : std::enable_shared_from_this<DeviceState> {
@@ -31,7 +32,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
   tn_device_limits limits{};
   std::vector<std::string> emulated;
   DeviceLog log;
-  std::shared_ptr<void> owner;  // the runtime: outlives the device
+  std::shared_ptr<RuntimeState> owner;  // outlives the device; null when no runtime opened it
 
   std::array<std::unique_ptr<runtime::Pool>, 3> pools;  // by memory kind
   std::unique_ptr<runtime::KernelCache> kernels;
@@ -56,7 +57,7 @@ struct OpenDevice {
   std::vector<std::string> emulated{};
   double reserve_fraction = 1;  // of the device's memory, for the pool
   detail::DeviceLog log{};
-  std::shared_ptr<void> owner{};
+  std::shared_ptr<detail::RuntimeState> owner{};
 };
 
 // [any-thread; may block; may fail]

@@ -53,7 +53,9 @@ Fate ask(Timeline& line, uint64_t value, const Deadline& deadline, uint64_t& new
     failure = status_of(code, error);
   }
   if (is_verdict(failure.code(), failure.error().flags)) {
-    poison(line, failure.error());
+    Error cause = failure.error();
+    if (!find_cause(line, cause, deadline)) return Fate::pending;
+    poison(line, cause);
     return Fate::lost;
   }
   why = std::move(failure);

@@ -7,6 +7,8 @@
 #include "runtime/device_state.hpp"
 #include "runtime/options.hpp"
 
+#include <algorithm>
+
 namespace tenon::detail {
 
 RuntimeState::~RuntimeState() {
@@ -18,6 +20,51 @@ RuntimeState::~RuntimeState() {
 }
 
 }  // namespace tenon::detail
+
+namespace tenon::runtime {
+
+Result<std::shared_ptr<detail::DeviceState>> open_choice(const std::shared_ptr<detail::RuntimeState>& state,
+                                                         const Choice& choice) {
+  const plugin::Loaded& loaded = *choice.offer->loaded;
+  Host* host = state->host;
+  return open_device({
+      .plugin = choice.offer->descriptor,
+      .ordinal = choice.ordinal,
+      .name = loaded.name + ":" + std::to_string(choice.ordinal),
+      .emulated = loaded.tables->emulated,
+      .reserve_fraction = state->reserve_fraction,
+      .log = [host](LogLevel level, const std::string& text) { host->log().write(level, "runtime", text); },
+      .owner = state,
+  });
+}
+
+bool has_communicators(const detail::RuntimeState* state, const tn_plugin* plugin) noexcept {
+  if (state == nullptr) return true;
+  const auto found = std::find_if(state->offers.begin(), state->offers.end(),
+                                  [&](const detail::Offer& offer) { return offer.descriptor == plugin; });
+  return found == state->offers.end() || found->loaded->tables->has_comm;
+}
+
+Result<std::shared_ptr<detail::DeviceState>> open_carrier(const std::shared_ptr<detail::RuntimeState>& state,
+                                                          const std::string& for_device) {
+  const plugin::Loaded* carrier = plugin::carrier_of(state->registry);
+  if (carrier == nullptr) {
+    return Status(TN_UNSUPPORTED,
+                  "device '" + for_device +
+                      "' has no communicators of its own, and no loaded plugin with host memory carries its "
+                      "collectives: load one that does, such as cpu");
+  }
+  const std::lock_guard lock(state->carrier_mutex);
+  if (auto open = state->carrier.lock()) return open;
+  const auto offer =
+      std::find_if(state->offers.begin(), state->offers.end(),
+                   [&](const detail::Offer& candidate) { return candidate.loaded == carrier; });
+  auto device = TN_TRY(open_choice(state, {&*offer, 0}));
+  state->carrier = device;
+  return device;
+}
+
+}  // namespace tenon::runtime
 
 namespace tenon {
 namespace {
@@ -60,19 +107,7 @@ std::span<const Candidate> Runtime::candidates() const noexcept { return state_-
 std::span<const Runtime::Folder> Runtime::folders() const noexcept { return state_->registry.folders; }
 
 Result<Device> Runtime::device(std::string_view name) {
-  const runtime::Choice choice = TN_TRY(runtime::choose(*state_, name));
-  const plugin::Loaded& loaded = *choice.offer->loaded;
-  runtime::Host* host = state_->host;
-  auto device = TN_TRY(runtime::open_device({
-      .plugin = choice.offer->descriptor,
-      .ordinal = choice.ordinal,
-      .name = loaded.name + ":" + std::to_string(choice.ordinal),
-      .emulated = loaded.tables->emulated,
-      .reserve_fraction = state_->reserve_fraction,
-      .log = [host](LogLevel level, const std::string& text) { host->log().write(level, "runtime", text); },
-      .owner = state_,
-  }));
-  return Device(std::move(device));
+  return Device(TN_TRY(runtime::open_choice(state_, TN_TRY(runtime::choose(*state_, name)))));
 }
 
 Result<std::vector<tn_device_info>> Runtime::devices(std::string_view plugin) {

@@ -139,6 +139,30 @@ void drop(Timeline& line) noexcept {
 
 Timeline::~Timeline() { delete poison.load(); }
 
+void call_witness(Timeline& line, const std::shared_ptr<Witness>& witness) {
+  const std::lock_guard lock(line.witness_mutex);
+  std::erase_if(line.witnesses, [](const auto& known) { return known.expired(); });
+  for (const auto& known : line.witnesses)
+    if (!known.owner_before(witness) && !witness.owner_before(known)) return;
+  line.witnesses.push_back(witness);
+}
+
+bool find_cause(Timeline& line, Error& failure, const Deadline& deadline) {
+  std::vector<std::weak_ptr<Witness>> witnesses;
+  {
+    const std::lock_guard lock(line.witness_mutex);
+    witnesses = line.witnesses;
+  }
+  for (const auto& known : witnesses) {
+    const auto witness = known.lock();
+    while (witness != nullptr && !witness->settled(failure)) {
+      if (deadline.passed()) return false;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  }
+  return true;
+}
+
 void poison(Timeline& line, const Error& error) {
   auto made = std::make_unique<Poison>(Poison{.error = error});
   made->error.flags |= TN_ERROR_ASYNC;
@@ -196,9 +220,12 @@ Status stream_poison(const StreamState& state) {
 
 Status stream_failure(StreamState& state, int32_t code, const tn_error& error) {
   Status failure = status_of(code, error);
-  if (code == TN_DEVICE_LOST || (error.flags & TN_ERROR_ASYNC) != 0)
-    runtime::poison(runtime::timeline_of(state), failure.error());
-  return failure;
+  if (code != TN_DEVICE_LOST && (error.flags & TN_ERROR_ASYNC) == 0) return failure;
+  Error cause = failure.error();
+  runtime::Timeline& line = runtime::timeline_of(state);
+  static_cast<void>(runtime::find_cause(line, cause, runtime::Deadline::never()));
+  runtime::poison(line, cause);
+  return Status(std::move(cause));
 }
 
 }  // namespace tenon::detail

@@ -16,6 +16,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace tenon::detail {
 struct DeviceState;
@@ -41,6 +42,16 @@ struct Poison {
   bool carried = false;
 };
 
+// Knows better than a stream why work of that stream failed: a communicator over several others, where the first failure
+// of one ends work on all.
+class Witness {
+ public:
+  virtual ~Witness() = default;
+  // Turns `failure` into its cause where this one is behind it. False: the cause is being found out, ask again; true
+  // within seconds. [any-thread; does not block; cannot fail]
+  virtual bool settled(Error& failure) noexcept = 0;
+};
+
 enum class Phase : uint32_t { open, closing, closed };
 
 struct Timeline final : detail::StreamState {
@@ -59,7 +70,9 @@ struct Timeline final : detail::StreamState {
   std::atomic<Phase> phase{Phase::open};
   std::atomic<uint32_t> pins{0};     // calls into the plugin by those who hold the husk only
   std::atomic<uint32_t> holders{1};  // of the husk; the open stream is one
-  Timeline* older = nullptr;         // all open streams, under one mutex in timeline.cpp
+  std::mutex witness_mutex;
+  std::vector<std::weak_ptr<Witness>> witnesses;  // those whose work the stream has carried
+  Timeline* older = nullptr;                      // all open streams, under one mutex in timeline.cpp
   Timeline* newer = nullptr;
 
   ~Timeline();
@@ -128,6 +141,12 @@ bool finished(Timeline& line, uint64_t value) noexcept;
 bool finish(Timeline& line, uint64_t value, const Deadline& deadline) noexcept;
 // Raises `reached`, never lowers it.
 void raise(Timeline& line, uint64_t value) noexcept;
+
+// From now on `witness` is asked why work of `line` failed. [stream's thread; does not block; cannot fail]
+void call_witness(Timeline& line, const std::shared_ptr<Witness>& witness);
+// Turns `failure` of `line` into what its witnesses know. False: one of them does not know yet, and `deadline` has passed.
+// [any-thread, no lock held; blocks as the deadline says; cannot fail]
+bool find_cause(Timeline& line, Error& failure, const Deadline& deadline);
 
 // Makes `error` the poison of `line` unless it has one, and carries it to the streams that waited for a lost value.
 // [any-thread, no lock held; may block; cannot fail]

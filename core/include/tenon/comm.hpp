@@ -140,7 +140,8 @@ class TN_API Communicator {
   explicit operator bool() const noexcept { return static_cast<bool>(state_); }
 
   // Joins the others on `store`, each with a rank of its own; several of one name on one store pair up in the order of
-  // creation. TN_UNSUPPORTED when the device's plugin has no communicators; TN_TIMEOUT names who is missing; TN_MISMATCH;
+  // creation. Where the device's plugin has no communicators, that of another plugin carries the bytes through host memory
+  // (Device::emulated() says so); TN_UNSUPPORTED when none can. TN_TIMEOUT names who is missing; TN_MISMATCH;
   // TN_PEER_LOST; TN_NO_MEMORY. [any-thread, one for each rank; blocks; may fail]
   static Result<Communicator> create(Device& device, const Store& store, uint32_t rank, uint32_t size,
                                      CommOptions options = {});
@@ -186,6 +187,8 @@ class TN_API Communicator {
   // Sees the groups out and leaves; TN_ABORTED for those that did not end in time. Other copies are empty shells then.
   // [one thread; blocks; may fail]
   Status destroy(Timeout timeout = default_comm_timeout);
+
+  const std::shared_ptr<detail::CommState>& state() const noexcept { return state_; }
 
  private:
   std::shared_ptr<detail::CommState> state_;

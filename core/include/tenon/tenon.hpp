@@ -9,6 +9,7 @@
 #include <tenon/fragment.hpp>
 #include <tenon/fusion.hpp>
 #include <tenon/graph.hpp>
+#include <tenon/hierarchy.hpp>
 #include <tenon/kernel.hpp>
 #include <tenon/overlap.hpp>
 #include <tenon/passes.hpp>

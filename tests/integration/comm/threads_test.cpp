@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // threads_test.cpp: ranks as threads of one process: every collective against a reference, order, and several at once.
-#include "ranks.hpp"
 #include "support/full.hpp"
 #include "support/seed.hpp"
-
-#include <doctest/doctest.h>
+#include "together.hpp"
 
 using namespace comm_test;
 
 namespace {
 
-// Runs body(rank) for ranks that have joined, and fails for each that fails.
 void together(uint32_t size, const std::function<Status(Rank&)>& body) {
-  Result<Runtime> tenon = runtime();
-  REQUIRE_MESSAGE(tenon.ok(), tenon.message());
-  Result<Device> device = tenon->device("cpu");
-  REQUIRE_MESSAGE(device.ok(), device.message());
-  const Store store = Store::in_process();
-  const auto outcomes = as_threads(size, [&](uint32_t r) -> Status {
-    Rank rank = TN_TRY(join(*device, store, r, size));
-    TN_TRY(body(rank));
-    return rank.stream.sync();
-  });
-  for (const Status& outcome : outcomes) CHECK_MESSAGE(outcome.ok(), outcome.message());
+  comm_test::together({}, size, body);
 }
 
 }  // namespace

@@ -85,9 +85,8 @@ TEST_CASE("tables: what the host does instead is told in words") {
   Given given;
   const auto tables = given.complete();
   for (const char* word :
-       {"kernels: none (memory and copies only)", "collectives: absent (this host stages none yet)",
-        "strided copies: row by row", "host calls: the stream is synchronised", "promises: the host blocks",
-        "timestamps: none"}) {
+       {"kernels: none (memory and copies only)", "strided copies: row by row",
+        "host calls: the stream is synchronised", "promises: the host blocks", "timestamps: none"}) {
     CHECK(has(tables->emulated, word));
   }
   given.stream.timestamp = [](tn_stream*, uint64_t, uint64_t*, tn_error*) -> int32_t { return TN_OK; };

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// grouping.cpp: see grouping.hpp.
+#include "comm/grouping.hpp"
+
+#include "base/text.hpp"
+#include "comm/comm_state.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+namespace tenon {
+namespace {
+
+bool whole_numbers(uint32_t dtype) noexcept {
+  switch (static_cast<DType>(dtype)) {
+    case f16:
+    case bf16:
+    case f32:
+    case f64:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+Route Hierarchy::State::route(const tn_comm_op& op, std::optional<Route> asked) const noexcept {
+  if (op.kind != TN_COMM_ALL_REDUCE || !by_leaders) return Route::flat;
+  const bool whole = whole_numbers(op.dtype);
+  if (deterministic && !whole) return Route::flat;
+  if (op.reduce == TN_REDUCE_AVG && (whole || !scales)) return Route::flat;
+  Route chosen = Route::flat;
+  if (asked || forced) {
+    chosen = asked ? *asked : *forced;
+  } else {
+    const uint64_t bytes = op.count * (bits(static_cast<DType>(op.dtype)) / 8);
+    double least = 0;
+    for (const CommTarget::Measured& measured : costs) {
+      const double ns = measured.cost.ns(bytes);
+      if (&measured != costs.data() && ns >= least) continue;
+      least = ns;
+      chosen = measured.route;
+    }
+  }
+  return chosen == Route::sharded && !by_shards ? Route::leaders : chosen;
+}
+
+}  // namespace tenon
+
+namespace tenon::comm {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+Status wrong(const std::string& option, const std::string& why) {
+  return Status(TN_INVALID, "HierarchyOptions::" + option + " " + why);
+}
+
+std::vector<std::vector<uint32_t>> by_number(uint32_t size, uint32_t per_group) {
+  std::vector<std::vector<uint32_t>> groups(size / per_group);
+  for (uint32_t rank = 0; rank < size; ++rank) groups[rank / per_group].push_back(rank);
+  return groups;
+}
+
+bool together(const Placement& a, const Placement& b) {
+  if (a.group != b.group) return false;
+  return !a.group.empty() || (a.host == b.host && a.boot == b.boot);
+}
+
+std::vector<std::vector<uint32_t>> by_place(std::span<const Placement> placements) {
+  std::vector<std::vector<uint32_t>> groups;
+  for (uint32_t rank = 0; rank < placements.size(); ++rank) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<uint32_t>& group) {
+      return together(placements[group.front()], placements[rank]);
+    });
+    if (same == groups.end())
+      groups.push_back({rank});
+    else
+      same->push_back(rank);
+  }
+  return groups;
+}
+
+Result<std::vector<uint32_t>> leaders_of(std::span<const std::vector<uint32_t>> groups,
+                                         std::span<const uint32_t> asked) {
+  std::vector<uint32_t> leaders;
+  for (const std::vector<uint32_t>& group : groups) {
+    if (asked.empty()) {
+      leaders.push_back(group.front());
+      continue;
+    }
+    const auto leads = [&](uint32_t rank) {
+      return std::find(asked.begin(), asked.end(), rank) != asked.end();
+    };
+    const auto first = std::find_if(group.begin(), group.end(), leads);
+    if (std::count_if(group.begin(), group.end(), leads) != 1)
+      return wrong("leaders", "(" + listed(asked) + ") must hold one rank of each group, and of ranks " +
+                                  listed(group) + " it holds " +
+                                  (first == group.end() ? "none" : "more than one"));
+    leaders.push_back(*first);
+  }
+  if (!asked.empty() && asked.size() != leaders.size())
+    return wrong("leaders", "(" + listed(asked) + ") has " + std::to_string(asked.size()) + " ranks for " +
+                                base::counted(groups.size(), "group") + ": name one of each");
+  return leaders;
+}
+
+}  // namespace
+
+std::string listed(std::span<const uint32_t> ranks) {
+  std::vector<std::string> words;
+  for (const uint32_t rank : ranks) words.push_back(std::to_string(rank));
+  return base::join(words, ", ");
+}
+
+Placement here(const detail::DeviceState& device, std::string group) {
+  return {.host = first_line("/proc/sys/kernel/hostname"),
+          .boot = first_line("/proc/sys/kernel/random/boot_id"),
+          .numa_node = device.info.numa_node,
+          .device = device.name,
+          .group = std::move(group)};
+}
+
+Result<std::vector<Placement>> exchange(const Placement& own, const Store& store, const std::string& name,
+                                        uint32_t rank, uint32_t size, Timeout timeout) {
+  Store shared = store;
+  const std::string base =
+      "places/" + name + "/" + std::to_string(shared.state()->next("places/" + name, rank));
+  const std::vector<std::string> lines{own.host, own.boot, std::to_string(own.numa_node), own.device,
+                                       own.group};
+  for (const std::string& line : lines) {
+    if (line.find('\n') != std::string::npos)
+      return wrong("group", base::quoted(line) + " has more than one line");
+  }
+  TN_TRY(shared.set(base + "/" + std::to_string(rank), base::join(lines, "\n")));
+  std::vector<Placement> all;
+  for (uint32_t q = 0; q < size; ++q) {
+    const std::string said = TN_TRY(shared.get(base + "/" + std::to_string(q), timeout));
+    std::vector<std::string> parts = base::split(said, '\n');
+    if (parts.size() != lines.size())
+      return Status(TN_INVALID, "rank " + std::to_string(q) + " says that it is at " + base::quoted(said));
+    Placement place{.host = parts[0], .boot = parts[1], .device = parts[3], .group = parts[4]};
+    std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), place.numa_node);
+    all.push_back(std::move(place));
+  }
+  return all;
+}
+
+Result<std::shared_ptr<Hierarchy::State>> grouped(std::vector<Placement> placements,
+                                                  const HierarchyOptions& options) {
+  auto state = std::make_shared<Hierarchy::State>();
+  const auto size = static_cast<uint32_t>(placements.size());
+  const uint32_t asked = options.hierarchical_allreduce_inter_nranks;
+  if (asked != 0 && size % asked != 0)
+    return wrong("hierarchical_allreduce_inter_nranks",
+                 "= " + std::to_string(asked) + " does not divide the " + base::counted(size, "rank") +
+                     ": it is the ranks of one group");
+  state->groups = asked != 0 ? by_number(size, asked) : by_place(placements);
+  state->placements = std::move(placements);
+  state->leaders = TN_TRY(leaders_of(state->groups, options.leaders));
+  state->asked_per_group = asked;
+  state->forced = options.route;
+  const size_t first = state->groups.front().size();
+  const bool even = std::all_of(state->groups.begin(), state->groups.end(),
+                                [&](const auto& group) { return group.size() == first; });
+  state->ranks_per_group = even ? static_cast<uint32_t>(first) : 0;
+  return state;
+}
+
+}  // namespace tenon::comm

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.cpp: joining, submitting and leaving by the plugin's table.
+//
+// The plugin's id travels through the store: rank 0 makes it, or says why it cannot, so that nobody waits for it in vain.
+// Invariant: what a plugin's communicator tells as its end is told as the stream's failure, like any other.
+#include "comm/native.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+
+namespace tenon::comm {
+namespace {
+
+constexpr char well = '+', ill = '-';
+
+}  // namespace
+
+uint64_t nanoseconds(Timeout timeout) noexcept {
+  if (timeout == forever) return TN_TIMEOUT_NEVER;
+  return timeout.count() < 0 ? 0 : static_cast<uint64_t>(timeout.count());
+}
+
+Status destroyed(const std::string& name) {
+  return Status(TN_INVALID, "communicator '" + name + "' was destroyed: make a new one");
+}
+
+Result<std::shared_ptr<detail::CommState>> Native::join(const std::shared_ptr<detail::DeviceState>& device,
+                                                        const Store& store, uint32_t rank, uint32_t size,
+                                                        CommOptions options) {
+  auto made = std::make_shared<Native>(device, store);
+  made->api_ = device->plugin->comm;
+  made->rank = rank;
+  made->size = size;
+  made->options = std::move(options);
+  TN_TRY(made->enter());
+  return std::shared_ptr<CommState>(std::move(made));
+}
+
+Native::~Native() {
+  tn_comm* last = handle_.exchange(nullptr);
+  if (last == nullptr) return;
+  tn_error error = no_error();
+  const Status left = status_of(api_->destroy(last, nanoseconds(options.timeout), &error), error);
+  if (!left.ok())
+    device->log(LogLevel::warn, "communicator '" + options.name + "': " + std::string(left.message()));
+}
+
+Result<std::string> Native::make_id() {
+  uint64_t bytes = 0;
+  tn_error error = no_error();
+  TN_TRY(status_of(api_->id_bytes(device->handle, &bytes, &error), error));
+  std::string id(bytes, '\0');
+  TN_TRY(status_of(api_->make_id(device->handle, id.data(), bytes, &error), error));
+  return id;
+}
+
+// The id of this communicator: made by rank 0, carried by the store.
+Result<std::string> Native::agree_on_id(const std::string& key) {
+  if (rank == 0) {
+    auto id = make_id();
+    const std::string said = id.ok() ? well + *id : ill + std::string(id.message());
+    if (Status told = store.set(key, said); id.ok() && !told.ok()) return told;
+    return id;
+  }
+  std::string said = TN_TRY(store.get(key, options.timeout));
+  if (said.empty() || said.front() != well) {
+    return Status(TN_PEER_LOST, "communicator '" + options.name + "': rank 0 could not make it: " +
+                                    base::printable(std::string_view(said).substr(said.empty() ? 0 : 1)));
+  }
+  return said.substr(1);
+}
+
+Status Native::enter() {
+  const std::string key =
+      "comm/" + options.name + "/" + std::to_string(store.state()->next(options.name, rank)) + "/id";
+  const std::string id = TN_TRY(agree_on_id(key));
+  const tn_comm_options asked{.size = sizeof(tn_comm_options),
+                              .flags = options.deterministic ? TN_COMM_DETERMINISTIC : 0,
+                              .timeout_ns = nanoseconds(options.timeout),
+                              .store = &store.table(),
+                              .name = options.name.c_str(),
+                              .next = nullptr};
+  tn_comm* handle = nullptr;
+  tn_error error = no_error();
+  TN_TRY(status_of(api_->create(device->handle, rank, size, id.data(), id.size(), &asked, &handle, &error),
+                   error));
+  handle_.store(handle);
+  limits.size = sizeof(tn_comm_limits);
+  return status_of(api_->limits(handle, &limits, &error), error);
+}
+
+Result<tn_comm*> Native::living() const {
+  tn_comm* alive = handle_.load();
+  if (alive != nullptr) return alive;
+  return destroyed(options.name);
+}
+
+Status Native::submit(Stream& stream, std::span<const CommOp> group, std::optional<Route>) {
+  tn_comm* handle = TN_TRY(living());
+  detail::StreamState& line = *stream.state();
+  if (!line.healthy()) return detail::stream_poison(line);
+  static_assert(sizeof(CommOp) == sizeof(tn_comm_op));
+  line.touch();
+  tn_error error = no_error();
+  const int32_t code = api_->submit(handle, line.handle, reinterpret_cast<const tn_comm_op*>(group.data()),
+                                    static_cast<uint32_t>(group.size()), &error);
+  return code == TN_OK ? Status() : detail::stream_failure(line, code, error);
+}
+
+Result<std::shared_ptr<detail::CommState>> Native::part(std::span<const uint32_t> members, std::string name) {
+  const auto own = std::find(members.begin(), members.end(), rank);
+  CommOptions same = options;
+  same.name = std::move(name);
+  return join(device, store, static_cast<uint32_t>(own - members.begin()),
+              static_cast<uint32_t>(members.size()), std::move(same));
+}
+
+Status Native::abort() {
+  tn_comm* handle = TN_TRY(living());
+  tn_error error = no_error();
+  return status_of(api_->abort(handle, &error), error);
+}
+
+Status Native::health() {
+  tn_comm* handle = TN_TRY(living());
+  tn_error error = no_error();
+  return status_of(api_->health(handle, &error), error);
+}
+
+Status Native::destroy(Timeout timeout) {
+  tn_comm* handle = handle_.exchange(nullptr);
+  if (handle == nullptr) return destroyed(options.name);
+  tn_error error = no_error();
+  return status_of(api_->destroy(handle, nanoseconds(timeout), &error), error);
+}
+
+}  // namespace tenon::comm

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// native.hpp: a communicator that the device's own plugin makes.
+//
+// Invariant: the plugin's handle is destroyed once.
+#pragma once
+
+#include "comm/comm_state.hpp"
+
+#include <atomic>
+
+namespace tenon::comm {
+
+class Native final : public detail::CommState {
+ public:
+  // As Communicator::create. [all ranks; blocks; may fail]
+  static Result<std::shared_ptr<CommState>> join(const std::shared_ptr<detail::DeviceState>& device,
+                                                 const Store& store, uint32_t rank, uint32_t size,
+                                                 CommOptions options);
+  using CommState::CommState;
+  ~Native() override;
+
+  Status submit(Stream& stream, std::span<const CommOp> group, std::optional<Route> route) override;
+  Status abort() override;
+  Status health() override;
+  Status destroy(Timeout timeout) override;
+  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members, std::string name) override;
+
+ private:
+  Result<std::string> make_id();
+  Result<std::string> agree_on_id(const std::string& key);
+  Status enter();
+  // TN_INVALID once it was destroyed.
+  Result<tn_comm*> living() const;
+
+  const tn_comm_api* api_ = nullptr;
+  std::atomic<tn_comm*> handle_{nullptr};
+};
+
+}  // namespace tenon::comm

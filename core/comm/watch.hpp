@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// watch.hpp: several communicators that end together: one thread of each rank looks after them, and when one has ended,
+// ranks find out through the store who is the cause.
+//
+// A communicator inside names whoever it waits for, who may be waiting for somebody else. So the first rank that sees trouble
+// raises an alarm; every rank that hears it answers with what it has submitted; and who does not answer, or has submitted less
+// or something else, is the cause.
+// Invariant: the verdict is written once, before anything is aborted because of it, so no rank takes the consequence for the
+// cause; where the store is gone each rank goes by what it saw itself.
+#pragma once
+
+#include "comm/comm_state.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tenon::comm {
+
+class Watch {
+ public:
+  // `key` is this communicator's on the store; `name` is for messages.
+  Watch(Store store, std::string key, std::string name, uint32_t rank, uint32_t size, Timeout timeout);
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  ~Watch();
+
+  // From now on. [one thread, once; does not block; may fail]
+  void start(std::vector<std::shared_ptr<detail::CommState>> watched);
+  // Tells the others that this rank goes, and stops. [one thread; may block; cannot fail]
+  void leave() noexcept;
+
+  // What this rank submits, in words for others. [stream's thread; does not block; cannot fail]
+  void note(std::span<const CommOp> group, std::span<const Route> routes);
+  // Ends everything, on all ranks, because of `cause`. [any-thread; does not block; cannot fail]
+  void end(Error cause);
+
+  // Why everything has ended, once that is known. [any-thread; does not block; cannot fail]
+  std::optional<Error> verdict() const;
+  // Whether something has ended, so that a verdict comes within seconds. [any-thread; does not block; cannot fail]
+  bool trouble() const;
+  // Looks now and not at the next tick. [any-thread; does not block; cannot fail]
+  void wake();
+  // Waits for the verdict when there is trouble; none: all is well. [any-thread; blocks; cannot fail]
+  std::optional<Error> await_verdict();
+
+ private:
+  struct Answers;
+
+  void run();
+  bool pause();
+  Status first_trouble() const;
+  void inquire(const Status& seen);
+  Error judged(const Status& seen);
+  Answers hear();
+  Error verdict_of_others(const Status& seen);
+  void answer();
+  void settle(Error cause);
+  std::string key(const std::string& what) const { return key_ + "/" + what; }
+  std::string key(const char* what, uint32_t rank) const { return key(what) + "/" + std::to_string(rank); }
+
+  Store store_;
+  const std::string key_, name_;
+  const uint32_t rank_, size_;
+  const std::chrono::nanoseconds grace_;  // for answers
+  std::vector<std::shared_ptr<detail::CommState>> watched_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable wakes_;
+  bool stopping_ = false, woken_ = false;
+  std::optional<Error> asked_, verdict_;
+  uint64_t submitted_ = 0;
+  std::deque<std::string> notes_;  // of the last groups
+  std::thread thread_;
+};
+
+}  // namespace tenon::comm

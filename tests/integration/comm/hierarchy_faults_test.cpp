@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// hierarchy_faults_test.cpp: what goes wrong in one part of a hierarchy ends all of it, and names the rank that is the cause.
+#include "together.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+
+using namespace comm_test;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Status sum(Rank& r, Hierarchy& h, Route route, uint64_t count) {
+  const Buffer data = TN_TRY(r.uploaded(brought(f32, 1, r.rank, count)));
+  const CommOp op = CommOp::all_reduce(data, data, f32);
+  TN_TRY(h.submit(r.stream, std::span(&op, 1), route));
+  return r.stream.sync();
+}
+
+Result<Hierarchy> in_pairs(Rank& r) {
+  return Hierarchy::create(r.comm, {.hierarchical_allreduce_inter_nranks = 2, .route = Route::flat});
+}
+
+World patient() { return {.comm = {.timeout = std::chrono::milliseconds(800)}}; }
+
+void check_all(const std::vector<Status>& told, int32_t code, const std::string& part) {
+  for (const Status& outcome : told) {
+    CHECK_MESSAGE(outcome.code() == code, outcome.message());
+    CHECK_MESSAGE(outcome.message().find(part) != std::string_view::npos, outcome.message());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("hierarchy faults: an abort ends work in flight on every rank of every group, naming who aborted") {
+  for (const Route route : {Route::leaders, Route::sharded}) {
+    std::atomic<uint32_t> in{0};
+    std::atomic<Clock::time_point> aborted{};
+    std::atomic<double> slowest{0};
+    const auto told = outcomes({}, 6, [&](Rank& r) -> Status {
+      Hierarchy h = TN_TRY(in_pairs(r));
+      TN_TRY(sum(r, h, route, 100));
+      const Buffer data = TN_TRY(r.buffer(4'000));
+      const CommOp op = CommOp::all_reduce(data, data, f32);
+      if (r.rank != 3) TN_TRY(h.submit(r.stream, std::span(&op, 1), route));
+      ++in;
+      while (in < 6) std::this_thread::yield();
+      if (r.rank == 3) {
+        aborted = Clock::now();
+        TN_TRY(h.communicator().abort());
+        return h.communicator().health();
+      }
+      Status end = r.stream.sync();
+      const double seconds = std::chrono::duration<double>(Clock::now() - aborted.load()).count();
+      for (double known = slowest; seconds > known && !slowest.compare_exchange_weak(known, seconds);) {
+      }
+      if (h.communicator().health().code() != TN_ABORTED)
+        return Status(TN_INTERNAL, "health says nothing of it");
+      return end;
+    });
+    std::printf("abort told to the last of 6 ranks in %.3f s\n", slowest.load());
+    check_all(told, TN_ABORTED, "rank 3 aborted");
+  }
+}
+
+TEST_CASE("hierarchy faults: a rank that does not come is named to all, not the leader who waits for it") {
+  for (const Route route : {Route::leaders, Route::sharded}) {
+    std::atomic<uint32_t> told_ranks{0};
+    const auto start = Clock::now();
+    const auto told = outcomes(patient(), 6, [&](Rank& r) -> Status {
+      Hierarchy h = TN_TRY(in_pairs(r));
+      TN_TRY(sum(r, h, route, 1'000));
+      if (r.rank == 5) {
+        while (told_ranks < 5 || h.communicator().health().ok()) std::this_thread::yield();
+        return h.communicator().health();
+      }
+      Status end = sum(r, h, route, 1'000);
+      ++told_ranks;
+      return end;
+    });
+    std::printf("late rank told in %.3f s of 0.8\n",
+                std::chrono::duration<double>(Clock::now() - start).count());
+    check_all(told, TN_TIMEOUT, "rank 5 has submitted less than others");
+  }
+}
+
+TEST_CASE("hierarchy faults: ranks that submit different things are told both sides, also across routes") {
+  struct Case {
+    uint64_t count;
+    Route route;
+    const char* said;
+  };
+  for (const Case& odd : {Case{17, Route::leaders, "17 f32"}, Case{16, Route::flat, "16 f32, flat"}}) {
+    const auto told = outcomes(patient(), 4, [&](Rank& r) -> Status {
+      Hierarchy h = TN_TRY(in_pairs(r));
+      return r.rank == 2 ? sum(r, h, odd.route, odd.count) : sum(r, h, Route::leaders, 16);
+    });
+    check_all(told, TN_MISMATCH, odd.said);
+    check_all(told, TN_MISMATCH, "rank 2");
+  }
+}
+
+TEST_CASE("hierarchy faults: a rank that destroys its part is named, and world serves the others no more") {
+  const auto told = outcomes(patient(), 4, [&](Rank& r) -> Status {
+    Hierarchy h = TN_TRY(in_pairs(r));
+    TN_TRY(sum(r, h, Route::sharded, 1'000));
+    if (r.rank == 1) {
+      TN_TRY(h.communicator().destroy());
+      if (h.communicator().health().code() != TN_INVALID) return Status(TN_INTERNAL, "it lives on");
+      return Status(TN_PEER_LOST, "rank 1 destroyed the communicator");
+    }
+    const Status end = sum(r, h, Route::sharded, 1'000);
+    while (r.comm.health().ok()) std::this_thread::yield();
+    return Status(end.error());
+  });
+  check_all(told, TN_PEER_LOST, "rank 1 destroyed the communicator");
+}
+
+TEST_CASE("hierarchy faults: one that ended orderly leaves world as it was, and another can be made") {
+  together({}, 4, [](Rank& r) -> Status {
+    for (int i = 0; i < 3; ++i) {
+      Hierarchy h = TN_TRY(in_pairs(r));
+      TN_TRY(sum(r, h, Route::leaders, 5'000));
+      TN_TRY(r.comm.barrier(r.stream));
+      TN_TRY(r.stream.sync());
+      if (i != 1) TN_TRY(h.communicator().destroy());
+    }
+    return perform(r, r.comm, r.stream, {.dtype = f32, .count = 100, .seed = 1});
+  });
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// processes.hpp: ranks as processes of this program.
+//
+// Ranks are forked before a plugin is loaded, because none survives a fork.
+// Invariant: the parent loads no plugin.
+#pragma once
+
+#include "ranks.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace comm_test {
+
+// How a process ended: its exit code, or minus the signal.
+inline int ended(pid_t child) {
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// Starts body(rank) in a process for each; what it returns is told on standard error.
+inline std::vector<pid_t> start(uint32_t size, const std::function<Status(uint32_t)>& body) {
+  std::fflush(nullptr);
+  std::vector<pid_t> children;
+  for (uint32_t r = 0; r < size; ++r) {
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      const Status outcome = body(r);
+      if (!outcome.ok()) std::fprintf(stderr, "rank %u: %s\n", r, std::string(outcome.message()).c_str());
+      std::fflush(nullptr);
+      _exit(outcome.ok() ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  return children;
+}
+
+inline Result<Rank> join_here(const Store& store, uint32_t rank, uint32_t size, CommOptions options,
+                              const std::string& sharing = "with_peers") {
+  static Runtime* const tenon = new Runtime;  // for the life of the process
+  *tenon = TN_TRY(comm_test::runtime({{"cpu.share_memory", sharing}}));
+  return join(TN_TRY(tenon->device("cpu")), store, rank, size, std::move(options));
+}
+
+}  // namespace comm_test
