@@ -13,13 +13,14 @@ namespace {
 
 std::string settings(const SyncOptions& options) {
   return "averaging " + std::to_string(static_cast<uint32_t>(options.average)) + ", warm_up_steps " +
-         std::to_string(options.warm_up_steps) + ", measure_every " + std::to_string(options.measure_every);
+         std::to_string(options.warm_up_steps) + ", measure_every " + std::to_string(options.measure_every) +
+         (options.target.all_reduce.empty() ? ", costs measured" : ", costs given");
 }
 
 // A number for what the plan's hash does not cover.
 uint64_t settings_word(const SyncOptions& options) {
   return uint64_t{options.warm_up_steps} << 32 ^ uint64_t { options.measure_every } << 8 ^
-         static_cast<uint64_t>(options.average);
+         static_cast<uint64_t>(options.average) << 1 ^ uint64_t { options.target.all_reduce.empty() };
 }
 
 // The first line that only one of them has, with what the other has in its place.

@@ -81,10 +81,10 @@ Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommP
       const uint64_t held = gradient_bytes(view, plan.tail());
       if (held == 0) continue;
       const uint64_t elements = held * 8 / bits(view.dtype);
-      out.divisions_.push_back({
-        TN_TRY(compiled(device, division_of(view.dtype, elements)))
-        , TN_TRY(arena.slice(view.offset, held))
-      });
+      Division division;
+      division.kernel = TN_TRY(compiled(device, division_of(view.dtype, elements)));
+      division.sums = TN_TRY(arena.slice(view.offset, held));
+      out.divisions_.push_back(std::move(division));
     }
   }
   return out;

@@ -36,6 +36,7 @@ struct GradientSync::State {
   Status tell(uint32_t i, const Point& when, const tn_span* from);
   Status refuse_unless(bool running) const;
   Status let_go();
+  Status follow(Stream& stream);
   bool is_measured() const noexcept;
 
   // A failure that leaves this rank out of step with the others is remembered.
@@ -56,8 +57,8 @@ struct GradientSync::State {
   Averaging averaging{};
   Issuer issuer{};
   overlap::Arrivals arrivals{};
-  Stream compute{};
-  Point done{};  // what the next backward follows
+  Stream compute{}, reader{};  // of the last begin, of the last finish
+  Point done{};                // the averages, or zeros of a new arena, are there
   Status broken{};
   uint64_t steps = 0;   // that were sent
   uint64_t copied = 0;  // by issuers before this one
@@ -108,9 +109,10 @@ Status GradientSync::State::let_go() {
     if (first.ok() && !status.ok()) first = std::move(status);
   };
   for (Lane& lane : lanes) note(lane.stream.sync());
-  if (compute) {
-    note(arena.used_on(compute));
-    note(averaging.used_on(compute));
+  for (Stream* user : {&compute, &reader}) {
+    if (!*user) continue;
+    note(arena.used_on(*user));
+    note(averaging.used_on(*user));
   }
   return first;
 }
@@ -118,6 +120,12 @@ Status GradientSync::State::let_go() {
 Result<CommPlan> GradientSync::State::first_plan(const OverlapOptions& overlap) const {
   TN_TRY(check_supported(step.gradients, overlap));
   return plan_communication(step, target, overlap);
+}
+
+// Later work on `stream` may write to the arena: what reads it was enqueued before.
+Status GradientSync::State::follow(Stream& stream) {
+  TN_TRY(stream.wait(done));
+  return reader ? stream.wait(TN_TRY(reader.record())) : Status();
 }
 
 Status GradientSync::State::open(std::span<const Gradient> parameters) {
@@ -201,7 +209,7 @@ Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
     if (steps >= options.warm_up_steps) moved = TN_TRY(replan(steps > options.warm_up_steps));
   }
   compute = on;
-  TN_TRY(compute.wait(done));
+  TN_TRY(follow(compute));
   issuer.begin(compute, how);
   running = true;
   return moved;
@@ -222,6 +230,7 @@ Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
   TN_TRY(averaging.run(stream));
   TN_TRY(issuer.scatter(stream));
   done = TN_TRY(stream.record());
+  reader = stream;
   measured = is_measured();
   ++steps;
   return {};
@@ -248,7 +257,7 @@ tn_span GradientSync::gradient(uint32_t i) const noexcept {
 
 Status GradientSync::clear(Stream& stream) {
   TN_TRY(state_->refuse_unless(state_->running));
-  TN_TRY(stream.wait(state_->done));
+  TN_TRY(state_->follow(stream));
   return stream.fill(TN_TRY(state_->arena.slice(0, state_->plan.tail().offset)));
 }
 

@@ -41,8 +41,9 @@ Status Issuer::lay_out(const Buffer& arena) {
                   .first_op = static_cast<uint32_t>(ops_.size()),
                   .first_member = static_cast<uint32_t>(members_.size())};
     for (const BucketMember& member : bucket.members) {
+      const tn_span place = TN_TRY(arena.slice(member.offset, member.bytes));
       buckets_of[member.gradient].push_back(static_cast<uint32_t>(launches_.size()));
-      members_.push_back({ member.gradient, member.first, TN_TRY(arena.slice(member.offset, member.bytes)) });
+      members_.push_back({.gradient = member.gradient, .first = member.first, .place = place});
     }
     for (const BucketView& view : bucket.views) {
       const tn_span span = TN_TRY(arena.slice(view.offset, view.bytes));
