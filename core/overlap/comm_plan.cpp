@@ -137,6 +137,23 @@ Result<BucketRule> bucket_rule_from(std::string_view text) {
   return Status(TN_NOT_FOUND, "one of " + base::join(known, ", ") + base::did_you_mean(text, rules));
 }
 
+std::string CommPlan::terms() const {
+  const State& state = state_ ? *state_ : empty_state();
+  std::string out;
+  for (size_t i = 0; i < state.step.gradients.size(); ++i)
+    out += "gradient " + std::to_string(i) + " " + told(state.step.gradients[i]) + "\n";
+  const auto line = [&out](const std::string& where) {
+    return [&out, where](const char* what, uint64_t number) {
+      out += where + what + " " + std::to_string(number) + "\n";
+    };
+  };
+  for_head(state, line(""));
+  for (size_t i = 0; i < state.buckets.size(); ++i)
+    for_bucket(state.buckets[i], line("bucket " + std::to_string(i) + ": "));
+  for (const uint32_t i : state.gathers) out += "gather of bucket " + std::to_string(i) + "\n";
+  return out;
+}
+
 std::string CommPlan::first_difference(const CommPlan& other) const {
   const State &mine = state_ ? *state_ : empty_state(),
               &theirs = other.state_ ? *other.state_ : empty_state();

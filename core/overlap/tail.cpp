@@ -36,21 +36,31 @@ CommTail tail_for(uint32_t ranks, uint32_t parameters) {
 
 Result<std::vector<float>> CommTail::write(uint64_t samples, bool found_inf,
                                            const std::vector<bool>& used) const {
+  std::vector<float> out(words());
+  TN_TRY(write(out, samples, found_inf, std::vector<uint8_t>(used.begin(), used.end())));
+  return out;
+}
+
+Status CommTail::write(std::span<float> out, uint64_t samples, bool found_inf,
+                       std::span<const uint8_t> used) const {
   if (samples > max_samples())
     return Status(TN_INVALID, std::to_string(samples) + " samples on one rank, at most " +
                                   std::to_string(max_samples()) + " can be told: accumulate in more steps");
   if (used.size() != parameters)
     return Status(TN_INVALID, "'used' speaks of " + std::to_string(used.size()) +
                                   " parameters, the plan of " + std::to_string(parameters));
-  std::vector<float> out(words(), 0.0f);
+  if (out.size() != words())
+    return Status(TN_INVALID,
+                  "the tail has " + std::to_string(words()) + " words, not " + std::to_string(out.size()));
+  std::fill(out.begin(), out.end(), 0.0f);
   for (uint32_t limb = 0; limb < limbs; ++limb)
     out[limb] = static_cast<float>((samples >> (limb * limb_bits)) & ((uint64_t{1} << limb_bits) - 1));
   out[found_inf_word] = found_inf ? 1.0f : 0.0f;
   for (uint32_t i = 0; i < parameters; ++i) {
-    if (used[i])
+    if (used[i] != 0)
       out[used_word + i / fields_per_word] += static_cast<float>(1u << (i % fields_per_word * field_bits));
   }
-  return out;
+  return {};
 }
 
 Result<CommTail::Reading> CommTail::read(std::span<const float> sum) const {

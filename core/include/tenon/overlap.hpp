@@ -157,6 +157,10 @@ struct CommTail {
   // [any-thread; does not block; may fail]
   TN_API Result<std::vector<float>> write(uint64_t samples, bool found_inf,
                                           const std::vector<bool>& used) const;
+  // The same into `out`, which has words(), from a byte for each parameter that is not 0 where it was used; allocates
+  // nothing. [any-thread; does not block; may fail]
+  TN_API Status write(std::span<float> out, uint64_t samples, bool found_inf,
+                      std::span<const uint8_t> used) const;
   // What the sum over all ranks says. TN_INVALID for other than words() numbers, or one that is no such sum.
   // [any-thread; does not block; may fail]
   TN_API Result<Reading> read(std::span<const float> sum) const;
@@ -202,6 +206,8 @@ class TN_API CommPlan {
 
   // Of all that ranks have to agree on; predicted times are not part of it.
   uint64_t hash() const noexcept;
+  // All that the hash covers, in words, a line each.
+  std::string terms() const;
   // "" for plans that run together, else the first thing in which `other` differs, with both values.
   std::string first_difference(const CommPlan& other) const;
   // Buckets of one and not of the other, and how the predictions differ, a line each.

@@ -8,6 +8,7 @@
 #include <tenon/device.hpp>
 #include <tenon/fragment.hpp>
 #include <tenon/fusion.hpp>
+#include <tenon/gradient_sync.hpp>
 #include <tenon/graph.hpp>
 #include <tenon/hierarchy.hpp>
 #include <tenon/kernel.hpp>

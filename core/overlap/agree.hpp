@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// agree.hpp: whether all ranks are about to do the same.
+#pragma once
+
+#include "overlap/lane.hpp"
+
+#include <tenon/gradient_sync.hpp>
+
+namespace tenon::overlap {
+
+// The plan, when every rank has it. TN_MISMATCH on all ranks, naming the first rank that differs from rank 0 and the first
+// term in which they do; a rank without a plan returns its own failure, and the others what it says. Compares hashes; terms are
+// only sent when these differ. [all ranks; blocks; may fail]
+Result<CommPlan> agree(Device& device, Lane& lane, Result<CommPlan> plan, const SyncOptions& options);
+
+}  // namespace tenon::overlap

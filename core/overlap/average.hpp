@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// average.hpp: the division of sums by one number that the device knows, without asking the host.
+//
+// Invariant: each element is divided once, in f32 or wider, and rounded once.
+#pragma once
+
+#include <tenon/device.hpp>
+#include <tenon/gradient_sync.hpp>
+
+#include <vector>
+
+namespace tenon::overlap {
+
+class Averaging {
+ public:
+  Averaging() = default;
+  // For the buckets of `plan`, which lie in `arena`. TN_UNSUPPORTED where the device has no kernel for it; TN_NO_MEMORY.
+  // [stream's thread; may block; may fail]
+  static Result<Averaging> prepare(Device& device, Stream& stream, const CommPlan& plan, const Buffer& arena,
+                                   Average how);
+
+  // Enqueues the divisor, and the division of all sums by it. [stream's thread; does not block; may fail]
+  Status run(Stream& stream) const;
+  tn_span divisor() const noexcept { return divisor_.span(); }
+  // Declares what other streams did with its memory. [stream's thread; may fail]
+  Status used_on(Stream& stream) { return divisor_.used_on(stream); }
+
+ private:
+  struct Division {
+    Kernel kernel{};
+    tn_span sums{};
+  };
+  Buffer divisor_{};
+  Kernel total_{};  // empty: the divisor is known beforehand
+  tn_span limbs_[CommTail::limbs]{};
+  std::vector<Division> divisions_{};
+};
+
+}  // namespace tenon::overlap

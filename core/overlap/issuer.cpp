@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// issuer.cpp: from gradients that are ready to buckets that are on their way.
+#include "overlap/issuer.hpp"
+
+#include "base/text.hpp"
+
+#include <algorithm>
+
+namespace tenon::overlap {
+
+tn_span Issuer::part(const tn_span& whole, uint64_t offset, uint64_t bytes) noexcept {
+  tn_span out = whole;
+  out.offset += offset;
+  out.bytes = bytes;
+  return out;
+}
+
+Result<Issuer> Issuer::prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
+                               const Buffer& arena) {
+  Issuer out;
+  out.plan_ = plan;
+  out.lanes_ = lanes;
+  TN_TRY(out.lay_out(arena));
+  TN_TRY(out.make_stage(device));
+  const size_t count = plan.step().gradients.size();
+  out.pending_.resize(out.launches_.size());
+  out.arrived_.resize(count);
+  out.used_.resize(count);
+  out.points_.resize(count);
+  out.brought_.resize(count);
+  return out;
+}
+
+Status Issuer::lay_out(const Buffer& arena) {
+  for (const Arena::Slot& slot : plan_.arena().slots)
+    slots_.push_back(TN_TRY(arena.slice(slot.offset, slot.bytes)));
+  tail_ = TN_TRY(arena.slice(plan_.tail().offset, plan_.tail().bytes));
+  std::vector<std::vector<uint32_t>> buckets_of(slots_.size());
+  for (const Bucket& bucket : plan_.buckets()) {
+    Launch launch{.lane = bucket.stream,
+                  .first_op = static_cast<uint32_t>(ops_.size()),
+                  .first_member = static_cast<uint32_t>(members_.size())};
+    for (const BucketMember& member : bucket.members) {
+      const tn_span place = TN_TRY(arena.slice(member.offset, member.bytes));
+      buckets_of[member.gradient].push_back(static_cast<uint32_t>(launches_.size()));
+      members_.push_back({.gradient = member.gradient, .first = member.first, .place = place});
+    }
+    for (const BucketView& view : bucket.views) {
+      const tn_span span = TN_TRY(arena.slice(view.offset, view.bytes));
+      ops_.push_back(CommOp::all_reduce(span, span, view.dtype));
+    }
+    launch.ops = static_cast<uint32_t>(ops_.size()) - launch.first_op;
+    launch.members = static_cast<uint32_t>(members_.size()) - launch.first_member;
+    launches_.push_back(launch);
+  }
+  for (const std::vector<uint32_t>& of : buckets_of) {
+    first_bucket_.push_back(static_cast<uint32_t>(buckets_.size()));
+    buckets_.insert(buckets_.end(), of.begin(), of.end());
+  }
+  first_bucket_.push_back(static_cast<uint32_t>(buckets_.size()));
+  return {};
+}
+
+Status Issuer::make_stage(Device& device) {
+  const uint64_t bytes = plan_.tail().bytes, words = plan_.tail().words();
+  auto pinned = device.allocate(lanes_[0].stream, bytes * TailStage::turns, MemoryKind::host);
+  Result<uint64_t> address = pinned.ok() ? pinned->address() : Result<uint64_t>(Status(pinned.error()));
+  if (!address.ok() && address.code() != TN_UNSUPPORTED) return std::move(address).failure();
+  if (address.ok())
+    stage_.pinned = std::move(pinned).take();
+  else
+    stage_.pageable.resize(words * TailStage::turns);
+  float* const all = address.ok() ? reinterpret_cast<float*>(*address) : stage_.pageable.data();
+  for (uint32_t i = 0; i < TailStage::turns; ++i) {
+    stage_.words[i] = all + i * words;
+    stage_.spans[i] = address.ok() ? TN_TRY(stage_.pinned.slice(i * bytes, bytes))
+                                   : Stream::host_span(stage_.words[i], bytes);
+  }
+  return {};
+}
+
+void Issuer::begin(const Stream& compute, Backward how) {
+  compute_ = compute;
+  how_ = how;
+  std::fill(arrived_.begin(), arrived_.end(), uint8_t{0});
+  for (size_t i = 0; i < launches_.size(); ++i) pending_[i] = launches_[i].members;
+  next_ = 0;
+}
+
+Status Issuer::check(uint32_t gradient, const tn_span* from) const {
+  if (gradient >= slots_.size())
+    return Status(TN_INVALID, "there is no parameter " + std::to_string(gradient) + ": there are " +
+                                  std::to_string(slots_.size()));
+  const std::string& name = plan_.step().gradients[gradient].name;
+  if (arrived_[gradient] != 0)
+    return Status(TN_INVALID, "parameter " + base::quoted(name) +
+                                  " was ready before in this backward: tell of it once, after its last use");
+  if (from != nullptr && from->bytes != slots_[gradient].bytes)
+    return Status(TN_INVALID, "parameter " + base::quoted(name) + " has a gradient of " +
+                                  std::to_string(slots_[gradient].bytes) + " bytes, not " +
+                                  std::to_string(from->bytes));
+  return {};
+}
+
+Status Issuer::check(const Contribution& mine) const {
+  if (mine.found_inf.bytes != 0 && mine.found_inf.bytes != sizeof(float))
+    return Status(TN_INVALID, "found_inf is one f32, not " + std::to_string(mine.found_inf.bytes) + " bytes");
+  if (mine.found_inf.bytes != 0 && !sends())
+    return Status(TN_INVALID, "found_inf belongs to the backward that sends, not to one of no_sync");
+  const uint64_t most = plan_.tail().max_samples();
+  if (mine.samples <= most && held_samples_ <= most - mine.samples) return {};
+  return Status(TN_INVALID, std::to_string(mine.samples) + " samples beside " +
+                                std::to_string(held_samples_) + " held back, at most " +
+                                std::to_string(most) + " can be told");
+}
+
+Status Issuer::ready(uint32_t gradient, const Point& when, const tn_span& from) {
+  arrived_[gradient] = used_[gradient] = 1;
+  points_[gradient] = when;
+  brought_[gradient] = from;
+  if (!sends()) return {};
+  count_in(gradient);
+  return launch_ready();
+}
+
+void Issuer::count_in(uint32_t gradient) {
+  for (uint32_t i = first_bucket_[gradient]; i < first_bucket_[gradient + 1]; ++i) --pending_[buckets_[i]];
+}
+
+Status Issuer::launch_ready() {
+  while (next_ + 1 < launches_.size() && pending_[next_] == 0) TN_TRY(launch(next_++, nullptr));
+  return {};
+}
+
+Status Issuer::complete(const Contribution& mine) {
+  held_samples_ += mine.samples;
+  if (!sends()) {
+    ++held_backwards_;
+    return {};
+  }
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    if (arrived_[i] != 0) continue;
+    if (used_[i] == 0) TN_TRY(compute_.fill(slots_[i]));
+    count_in(i);
+  }
+  TN_TRY(launch_ready());
+  TN_TRY(launch(next_++, &mine));
+  held_backwards_ = 0;
+  held_samples_ = 0;
+  return {};
+}
+
+Status Issuer::launch(uint32_t bucket, const Contribution* mine) {
+  const Launch& launch = launches_[bucket];
+  Lane& lane = lanes_[launch.lane];
+  TN_TRY(lane.stream.wait(TN_TRY(compute_.record())));
+  for (uint32_t i = launch.first_member; i < launch.first_member + launch.members; ++i) {
+    const Member& member = members_[i];
+    TN_TRY(lane.stream.wait(points_[member.gradient]));
+    const tn_span& from = brought_[member.gradient];
+    if (from.bytes == 0) continue;
+    TN_TRY(lane.stream.copy(member.place, part(from, member.first, member.place.bytes)));
+    copied_ += member.place.bytes;
+  }
+  if (mine != nullptr) TN_TRY(send_tail(lane, *mine));
+  TN_TRY(lane.comm.submit(lane.stream, std::span(ops_).subspan(launch.first_op, launch.ops)));
+  return plan_.options().sync_nccl_allreduce ? lane.stream.sync() : Status();
+}
+
+Status Issuer::send_tail(Lane& lane, const Contribution& mine) {
+  const uint32_t turn = stage_.turn++ % TailStage::turns;
+  TN_TRY(stage_.sent[turn].sync());
+  const std::span<float> words(stage_.words[turn], plan_.tail().words());
+  TN_TRY(plan_.tail().write(words, held_samples_, false, used_));
+  TN_TRY(lane.stream.copy(tail_, stage_.spans[turn]));
+  stage_.sent[turn] = TN_TRY(lane.stream.record());
+  if (mine.found_inf.bytes == 0) return {};
+  return lane.stream.copy(part(tail_, CommTail::found_inf_word * sizeof(float), sizeof(float)),
+                          mine.found_inf);
+}
+
+Status Issuer::join(Stream& stream) {
+  for (Lane& lane : lanes_) TN_TRY(stream.wait(TN_TRY(lane.stream.record())));
+  return {};
+}
+
+Status Issuer::scatter(Stream& stream) {
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    used_[i] = 0;
+    if (brought_[i].bytes == 0) continue;
+    TN_TRY(stream.copy(brought_[i], slots_[i]));
+    copied_ += slots_[i].bytes;
+    brought_[i] = {};
+  }
+  std::fill(points_.begin(), points_.end(), Point());
+  return {};
+}
+
+}  // namespace tenon::overlap

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// issuer.hpp: launches the buckets of one plan, each when its members are ready and all buckets before it have left.
+//
+// Everything that a step needs is made by `prepare`; a step allocates nothing.
+// Invariant: buckets leave in the plan's order, the last one in `complete` alone, because it carries the tail.
+#pragma once
+
+#include "overlap/lane.hpp"
+
+#include <tenon/device.hpp>
+#include <tenon/gradient_sync.hpp>
+
+#include <array>
+#include <vector>
+
+namespace tenon::overlap {
+
+class Issuer {
+ public:
+  Issuer() = default;
+  // `lanes` has one for each stream of the plan, and stays where it is. [all ranks; may block; may fail]
+  static Result<Issuer> prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
+                                const Buffer& arena);
+
+  // A backward begins on `compute`. [stream's thread; cannot fail]
+  void begin(const Stream& compute, Backward how);
+  // TN_INVALID, naming the parameter, for what may not be told now. [any-thread; does not block; may fail]
+  Status check(uint32_t gradient, const tn_span* from) const;
+  // TN_INVALID for a contribution that cannot be told. [any-thread; does not block; may fail]
+  Status check(const Contribution& mine) const;
+  // After `check`: counts it in, and launches what that completes. `from`: where it lies, when not in its slot.
+  // [stream's thread; may fail]
+  Status ready(uint32_t gradient, const Point& when, const tn_span& from);
+  // After `check`: the backward is over; of Backward::sync: launches the rest. [stream's thread; may fail]
+  Status complete(const Contribution& mine);
+  // Later work on `stream` follows all buckets. [stream's thread; may fail]
+  Status join(Stream& stream);
+  // Gives those that lie elsewhere their averages, and forgets the step. [stream's thread; may fail]
+  Status scatter(Stream& stream);
+
+  bool sends() const noexcept { return how_ == Backward::sync; }
+  // Whether there are gradients of no_sync that have not left.
+  bool holds() const noexcept { return held_backwards_ > 0; }
+  uint64_t copied_bytes() const noexcept { return copied_; }
+  tn_span slot(uint32_t gradient) const noexcept { return slots_[gradient]; }
+
+ private:
+  struct Launch {
+    uint32_t lane = 0;
+    uint32_t first_op = 0, ops = 0;
+    uint32_t first_member = 0, members = 0;
+  };
+  struct Member {
+    uint32_t gradient = 0;
+    uint64_t first = 0;  // byte of the gradient
+    tn_span place{};
+  };
+  // Where the words of the tail wait to be copied: those of this step and of the one before.
+  struct TailStage {
+    static constexpr uint32_t turns = 2;
+    Buffer pinned{};
+    std::vector<float> pageable{};  // where the device has no pinned memory
+    std::array<float*, turns> words{};
+    std::array<tn_span, turns> spans{};
+    std::array<Point, turns> sent{};
+    uint32_t turn = 0;
+  };
+
+  Status lay_out(const Buffer& arena);
+  Status make_stage(Device& device);
+  void count_in(uint32_t gradient);
+  Status launch_ready();
+  Status launch(uint32_t bucket, const Contribution* mine);
+  Status send_tail(Lane& lane, const Contribution& mine);
+  static tn_span part(const tn_span& whole, uint64_t offset, uint64_t bytes) noexcept;
+
+  CommPlan plan_{};
+  std::span<Lane> lanes_{};
+  std::vector<tn_span> slots_{};
+  tn_span tail_{};
+  std::vector<Launch> launches_{};
+  std::vector<CommOp> ops_{};
+  std::vector<Member> members_{};
+  std::vector<uint32_t> first_bucket_{}, buckets_{};  // of gradient g: buckets_[first_bucket_[g] … [g + 1])
+  TailStage stage_{};
+
+  Stream compute_{};
+  Backward how_ = Backward::sync;
+  std::vector<uint32_t> pending_{};          // members that are not ready, of each bucket
+  std::vector<uint8_t> arrived_{}, used_{};  // in this backward; since the last one that sent
+  std::vector<Point> points_{};              // of gradients that other streams completed
+  std::vector<tn_span> brought_{};           // where gradients lie that do not lie in their slots
+  uint32_t next_ = 0;                        // bucket
+  uint64_t held_samples_ = 0, copied_ = 0;
+  uint32_t held_backwards_ = 0;
+};
+
+}  // namespace tenon::overlap

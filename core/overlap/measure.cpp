@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// measure.cpp: times on this rank, made one with those of the others.
+#include "overlap/measure.hpp"
+
+#include "base/clock.hpp"
+
+#include <algorithm>
+
+namespace tenon::overlap {
+namespace {
+
+constexpr uint64_t smallest = 256, largest = 16 << 20;
+constexpr int repeats = 4;  // of which the first is not counted
+
+Result<double> time_once(Lane& lane, const tn_span& data) {
+  const uint64_t start = base::now_ns();
+  TN_TRY(lane.comm.all_reduce(lane.stream, data, data, f32));
+  TN_TRY(lane.stream.sync());
+  return static_cast<double>(base::now_ns() - start);
+}
+
+Result<double> least_time(Lane& lane, const tn_span& data) {
+  TN_TRY(time_once(lane, data));
+  double least = TN_TRY(time_once(lane, data));
+  for (int i = 2; i < repeats; ++i) least = std::min(least, TN_TRY(time_once(lane, data)));
+  return least;
+}
+
+}  // namespace
+
+Result<CostTable> measure_all_reduce(Device& device, Lane& lane, uint64_t bytes_sent) {
+  const uint64_t most = std::clamp(bytes_sent, 2 * smallest, largest) / smallest * smallest;
+  const Buffer zeros = TN_TRY(device.allocate(lane.stream, most));
+  TN_TRY(lane.stream.fill(zeros));
+  std::vector<uint64_t> sizes;
+  for (uint64_t bytes = smallest; bytes < most; bytes *= 16) sizes.push_back(bytes);
+  sizes.push_back(most);
+  std::vector<double> times;
+  for (const uint64_t bytes : sizes) times.push_back(TN_TRY(least_time(lane, TN_TRY(zeros.slice(0, bytes)))));
+  TN_TRY(greatest(device, lane, times));
+  std::vector<CostTable::Point> points;
+  for (size_t i = 0; i < sizes.size(); ++i) points.push_back({sizes[i], times[i]});
+  return CostTable::measured(std::move(points));
+}
+
+Status Arrivals::note(uint32_t gradient, Stream& stream) {
+  host_ns_[gradient] = base::now_ns();
+  if (!clock_) return {};
+  points_[gradient] = TN_TRY(stream.record(Timed::yes));
+  return {};
+}
+
+Status Arrivals::close() {
+  std::vector<uint64_t> times = host_ns_;
+  for (size_t i = 0; i < points_.size() && clock_; ++i) {
+    if (host_ns_[i] == 0) continue;
+    TN_TRY(points_[i].sync());
+    auto time = points_[i].timestamp();
+    clock_ = time.ok();
+    if (clock_) times[i] = *time;
+  }
+  if (!clock_) times = host_ns_;  // the order and pace in which kernels were enqueued
+  uint64_t first = UINT64_MAX, last = 0;
+  for (const uint64_t time : times) {
+    if (time == 0) continue;
+    first = std::min(first, time);
+    last = std::max(last, time);
+  }
+  for (size_t i = 0; i < times.size() && last != 0; ++i) {
+    const auto since = static_cast<double>((times[i] == 0 ? last : times[i]) - first);
+    least_ns_[i] = backwards_ == 0 ? since : std::min(least_ns_[i], since);
+  }
+  std::fill(host_ns_.begin(), host_ns_.end(), 0);
+  std::fill(points_.begin(), points_.end(), Point());
+  ++backwards_;
+  return {};
+}
+
+Result<bool> Arrivals::take(Device& device, Lane& lane, StepProfile& step) {
+  if (backwards_ == 0) return false;
+  TN_TRY(greatest(device, lane, least_ns_));
+  for (size_t i = 0; i < least_ns_.size(); ++i) step.gradients[i].ready_ns = least_ns_[i];
+  backwards_ = 0;
+  return true;
+}
+
+}  // namespace tenon::overlap

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// measure.hpp: what a plan is made from: how long an all-reduce takes, and when gradients become ready.
+//
+// Invariant: what leaves this file is the same on all ranks.
+#pragma once
+
+#include "overlap/lane.hpp"
+
+#include <tenon/overlap.hpp>
+
+namespace tenon::overlap {
+
+// Times all-reduces of zeros, of several sizes up to `bytes`; the slowest rank's times. [all ranks; blocks; may fail]
+Result<CostTable> measure_all_reduce(Device& device, Lane& lane, uint64_t bytes);
+
+// When gradients became ready in some steps: the least of what was measured, since the first one of a step.
+class Arrivals {
+ public:
+  explicit Arrivals(size_t gradients = 0) : points_(gradients), host_ns_(gradients), least_ns_(gradients) {}
+
+  // [stream's thread; may fail]
+  Status note(uint32_t gradient, Stream& stream);
+  // A backward ended with what was noted since the last one. [stream's thread; blocks; may fail]
+  Status close();
+  // The latest of all ranks, into the gradients of `step`, and forgets them; false: nothing was measured.
+  // [all ranks; blocks; may fail]
+  Result<bool> take(Device& device, Lane& lane, StepProfile& step);
+
+ private:
+  std::vector<Point> points_;
+  std::vector<uint64_t> host_ns_;  // where the device has no clock; 0: not noted
+  std::vector<double> least_ns_;
+  bool clock_ = true;
+  uint32_t backwards_ = 0;
+};
+
+}  // namespace tenon::overlap

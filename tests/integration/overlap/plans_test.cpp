@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// plans_test.cpp: where plans come from: warm-up, measured costs, options; and that all ranks have the same.
+#include "model.hpp"
+
+#include <doctest/doctest.h>
+
+#include <mutex>
+
+using namespace overlap_test;
+
+namespace {
+
+// One step in which gradients become ready as `order` says, with a value that tells rank and step.
+Status step(Rank& r, GradientSync& sync, const std::vector<uint32_t>& order, float value) {
+  for (const uint32_t i : order) {
+    const std::vector<float> data(sync.gradient(i).bytes / 4, value + static_cast<float>(r.rank + i));
+    TN_TRY(r.stream.upload(sync.gradient(i), data));
+    TN_TRY(sync.ready(i));
+  }
+  TN_TRY(sync.finish(r.stream));
+  const float mean = value + static_cast<float>(r.size - 1) / 2;
+  for (const uint32_t i : order) {
+    std::vector<float> found(sync.gradient(i).bytes / 4);
+    TN_TRY(r.stream.download(found, sync.gradient(i)));
+    TN_TRY(r.stream.sync());
+    TN_TRY(
+        expect(found.back() == mean + static_cast<float>(i), "the mean is " + std::to_string(found.back())));
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("plans: after the warm-up all ranks plan anew from what was measured, and gradients move") {
+  std::mutex mutex;
+  std::vector<uint64_t> hashes;
+  together(3, [&](Rank& r) -> Status {
+    // Forwards, not backwards as the first plan expects.
+    const std::vector<uint32_t> order{0, 1, 2, 3, 4, 5};
+    GradientSync sync =
+        TN_TRY(GradientSync::create(r.device, r.comm, parameters({256, 256, 256, 256, 256, 256}), {},
+                                    {.warm_up_steps = 2, .target = eager_target()}));
+    const uint64_t first = sync.plan().hash(), before = sync.gradient(0).offset;
+    for (int i = 0; i < 5; ++i) {
+      const bool moved = TN_TRY(sync.begin(r.stream));
+      TN_TRY(expect(moved == (i == 2), "gradients moved before step " + std::to_string(i)));
+      TN_TRY(step(r, sync, order, static_cast<float>(i)));
+    }
+    TN_TRY(expect(sync.plan().hash() != first, "the plan is still the first"));
+    TN_TRY(expect(sync.plan().options().mode == BucketRule::automatic, "the plan is of another mode"));
+    TN_TRY(expect(sync.gradient(0).offset < before, "what is ready first does not lie in front"));
+    const std::lock_guard lock(mutex);
+    hashes.push_back(sync.plan().hash());
+    return {};
+  });
+  REQUIRE(hashes.size() == 3);
+  CHECK(hashes[0] == hashes[1]);
+  CHECK(hashes[0] == hashes[2]);
+}
+
+TEST_CASE("plans: costs that are not given are measured") {
+  together(2, [](Rank& r) -> Status {
+    GradientSync sync =
+        TN_TRY(GradientSync::create(r.device, r.comm, parameters({50'000, 7}), {}, {.warm_up_steps = 1}));
+    for (int i = 0; i < 3; ++i) {
+      TN_TRY(sync.begin(r.stream));
+      TN_TRY(step(r, sync, {1, 0}, 1));
+    }
+    return expect(sync.plan().predicted().communication_ns > 0, "nothing was measured");
+  });
+}
+
+TEST_CASE("plans: each number of streams carries what the plan gives it, waiting after each or not") {
+  for (const uint32_t streams : {1u, 2u, 3u}) {
+    for (const bool wait : {false, true}) {
+      together(2, [&](Rank& r) -> Status {
+        const OverlapOptions overlap{
+            .mode = BucketRule::per_tensor, .nccl_comm_num = streams, .sync_nccl_allreduce = wait};
+        GradientSync sync = TN_TRY(GradientSync::create(r.device, r.comm, parameters({10, 200, 3'000, 40}),
+                                                        overlap, {.target = eager_target()}));
+        TN_TRY(expect(sync.plan().streams() == streams, "the plan has another number of streams"));
+        for (int i = 0; i < 6; ++i) {
+          TN_TRY(sync.begin(r.stream));
+          TN_TRY(step(r, sync,
+                      r.rank == 0 ? std::vector<uint32_t>{0, 3, 1, 2} : std::vector<uint32_t>{2, 3, 0, 1},
+                      static_cast<float>(i)));
+        }
+        return {};
+      });
+    }
+  }
+}
+
+TEST_CASE("plans: the log says how many all-reduce operators are left after fusion") {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  RuntimeOptions options;
+  const char* folder = std::getenv("TENON_TEST_PLUGIN_DIR");
+  options.search_path = {folder == nullptr ? "" : folder};
+  options.use_environment = options.use_install_path = false;
+  options.probe = Probe::off;
+  options.log_level = LogLevel::info;
+  options.log = [&](LogLevel, std::string_view, std::string_view text) {
+    const std::lock_guard lock(mutex);
+    lines.emplace_back(text);
+  };
+  Result<Runtime> tenon = Runtime::open(options);
+  REQUIRE_MESSAGE(tenon.ok(), tenon.message());
+  Device device = *tenon->device("cpu");
+  const Store store = Store::in_process();
+  const auto outcomes = as_threads(2, [&](uint32_t rank) -> Status {
+    Rank r = TN_TRY(join(device, store, rank, 2));
+    const OverlapOptions overlap{.mode = BucketRule::documents, .fuse_grad_max_layers = 1};
+    const auto made = GradientSync::create(r.device, r.comm, parameters({1, 2, 3, 4, 5, 6}), overlap,
+                                           {.target = eager_target()});
+    return made.ok() ? Status() : Status(made.error());
+  });
+  for (const Status& outcome : outcomes) CHECK_MESSAGE(outcome.ok(), outcome.message());
+  const auto tells = [](const std::string& line) {
+    return line.find("6 all-reduce operators, after fusion 3") != std::string::npos;
+  };
+  CHECK(std::count_if(lines.begin(), lines.end(), tells) == 2);
+}
