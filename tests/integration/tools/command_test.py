@@ -44,7 +44,7 @@ class Words(Case):
         self.expect(tenon("--version"), 0, "tenon 0.", "plugin ABI 1.0")
 
     def test_every_subcommand_has_help(self):
-        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay"):
+        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay", "run"):
             self.expect(tenon(name, "--help"), 0, "Usage: tenon", name)
             self.expect(tenon("help", name), 0, name)
         self.expect(tenon(), 0, "doctor", "conform")
