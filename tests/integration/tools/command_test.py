@@ -85,7 +85,9 @@ class Doctor(Case):
         self.expect(tenon("doctor", TENON_LAYERS="vaildate"), 0, "vaildate", "validate")
 
     def test_the_environment_that_matters_is_shown(self):
-        self.expect(tenon("doctor", NCCL_DEBUG="INFO"), 0, "NCCL_DEBUG", "INFO")
+        done = tenon("doctor", NCCL_DEBUG="INFO", TENON_STORE_TOKEN="sesame")
+        self.expect(done, 0, "NCCL_DEBUG", "INFO", "TENON_STORE_TOKEN", "secret")
+        self.assertNotIn("sesame", done.stdout)
 
 
 class Info(Case):
