@@ -26,6 +26,8 @@ Command add_explain(CLI::App& tool);
 Command add_info(CLI::App& tool);
 Command add_new_plugin(CLI::App& tool);
 Command add_replay(CLI::App& tool);
+// `program`: what stands behind `--`.
+Command add_run(CLI::App& tool, const std::vector<std::string>& program);
 
 // Tells `story` on standard error and returns exit_usage.
 int usage_error(const std::string& story);

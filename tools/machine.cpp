@@ -111,7 +111,8 @@ std::vector<std::pair<std::string, std::string>> environment_that_matters() {
     const std::string_view whole = *entry;
     const size_t sign = whole.find('=');
     if (sign == std::string_view::npos || !matters(whole.substr(0, sign))) continue;
-    out.emplace_back(whole.substr(0, sign), whole.substr(sign + 1));
+    const bool secret = whole.starts_with("TENON_STORE_TOKEN=");
+    out.emplace_back(whole.substr(0, sign), secret ? "(set, and secret)" : whole.substr(sign + 1));
   }
   std::sort(out.begin(), out.end());
   return out;

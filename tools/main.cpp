@@ -3,6 +3,7 @@
 //
 // Invariant: a word that is not understood ends with exit code 2 and the nearest known word; nothing is half done.
 #include "command.hpp"
+#include "run_keeper.hpp"
 #include "text.hpp"
 
 #include "conformance/protocol.hpp"
@@ -73,13 +74,25 @@ int run(CLI::App& tool, const std::vector<Command>& commands) {
   return exit_good;
 }
 
+// Takes what stands behind the first `--` of `tenon run` off the line: not a word of it is this program's.
+std::vector<std::string> cut_program(int& argc, char** argv) {
+  if (argc < 2 || std::string_view(argv[1]) != "run") return {};
+  char** const end = argv + argc;
+  char** const at = std::find_if(argv, end, [](const char* word) { return std::string_view(word) == "--"; });
+  if (at == end) return {};
+  argc = static_cast<int>(at - argv);
+  return {at + 1, end};
+}
+
 int understand(int argc, char** argv) {
   CLI::App tool("Loads accelerator plugins and says what they can do.", "tenon");
   tool.footer(footer);
   tool.set_version_flag("--version", std::string("tenon ") + tenon::version() + ", plugin ABI " +
                                          std::to_string(TN_ABI_MAJOR) + "." + std::to_string(TN_ABI_MINOR));
-  const std::vector<Command> commands{add_doctor(tool),  add_info(tool),       add_explain(tool),
-                                      add_conform(tool), add_new_plugin(tool), add_replay(tool)};
+  const std::vector<std::string> program = cut_program(argc, argv);
+  const std::vector<Command> commands{add_doctor(tool),      add_info(tool),       add_explain(tool),
+                                      add_conform(tool),     add_new_plugin(tool), add_replay(tool),
+                                      add_run(tool, program)};
   for (const Command& command : commands) command.app->allow_extras();
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") return help(tool, commands, words);
@@ -110,9 +123,11 @@ int usage_error(const std::string& story) {
 }  // namespace tenon::tool
 
 int main(int argc, char** argv) {
-  const bool worker =
-      argc == 3 && std::string_view(argv[1]) == "conform" && std::string_view(argv[2]) == "--worker";
-  if (worker) return tenon::conform::serve(tenon::conform::worker_descriptor);
+  const auto is = [&](std::string_view first, std::string_view second) {
+    return argc == 3 && argv[1] == first && argv[2] == second;
+  };
+  if (is("conform", "--worker")) return tenon::conform::serve(tenon::conform::worker_descriptor);
+  if (is("run", "--keeper")) return tenon::tool::run::keep();
   try {
     return tenon::tool::understand(argc, argv);
   } catch (const std::exception& escaped) {

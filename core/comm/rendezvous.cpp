@@ -109,7 +109,8 @@ Result<Store> open_store(const Variables& variables, const Rendezvous& who, Time
                                   ": give all ranks of the job one secret, as from `openssl rand -hex 16`");
   }
   const std::string address(url.substr(tcp.size()));
-  auto store = who.rank == 0 ? Store::serve(address, *token) : Store::connect(address, *token, timeout);
+  const bool serves = who.rank == 0 && value_of(variables, "TENON_STORE_SERVER") != "launcher";
+  auto store = serves ? Store::serve(address, *token) : Store::connect(address, *token, timeout);
   if (store.ok()) return store;
   return Status(store.code(),
                 place.variable + ": " + std::string(store.message()) +

@@ -76,8 +76,8 @@ struct Rendezvous {
 
   // Reads the process's environment: TENON_RANK and TENON_SIZE, or what torchrun (RANK, WORLD_SIZE), Open MPI
   // (OMPI_COMM_WORLD_…), MPICH (PMI_…) or Slurm (SLURM_PROCID, SLURM_NTASKS) set. The store is TENON_STORE
-  // ("tcp://HOST:PORT", served by rank 0, or "file:///FOLDER"), else torchrun's MASTER_ADDR and MASTER_PORT; a TCP store
-  // needs TENON_STORE_TOKEN. Errors name the variable, its value and the remedy. [any-thread; blocks; may fail]
+  // ("tcp://HOST:PORT", or "file:///FOLDER"), else torchrun's MASTER_ADDR and MASTER_PORT. Rank 0 serves a TCP store, unless
+  // TENON_STORE_SERVER is "launcher" (`tenon run`); it needs TENON_STORE_TOKEN. Errors name the variable, its value and the remedy. [any-thread; blocks; may fail]
   static TN_API Result<Rendezvous> from_environment(Timeout timeout = default_comm_timeout);
   // The same from a table that the caller brings.
   static TN_API Result<Rendezvous> from(const std::map<std::string, std::string, std::less<>>& variables,

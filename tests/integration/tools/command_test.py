@@ -44,7 +44,7 @@ class Words(Case):
         self.expect(tenon("--version"), 0, "tenon 0.", "plugin ABI 1.0")
 
     def test_every_subcommand_has_help(self):
-        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay"):
+        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay", "run"):
             self.expect(tenon(name, "--help"), 0, "Usage: tenon", name)
             self.expect(tenon("help", name), 0, name)
         self.expect(tenon(), 0, "doctor", "conform")
@@ -85,7 +85,9 @@ class Doctor(Case):
         self.expect(tenon("doctor", TENON_LAYERS="vaildate"), 0, "vaildate", "validate")
 
     def test_the_environment_that_matters_is_shown(self):
-        self.expect(tenon("doctor", NCCL_DEBUG="INFO"), 0, "NCCL_DEBUG", "INFO")
+        done = tenon("doctor", NCCL_DEBUG="INFO", TENON_STORE_TOKEN="sesame")
+        self.expect(done, 0, "NCCL_DEBUG", "INFO", "TENON_STORE_TOKEN", "secret")
+        self.assertNotIn("sesame", done.stdout)
 
 
 class Info(Case):

@@ -51,6 +51,22 @@ TEST_CASE("rendezvous: every launcher's variables are read") {
   }
 }
 
+TEST_CASE("rendezvous: rank 0 is a client like the others where the launcher serves the store") {
+  const auto served = Store::serve("127.0.0.1:0", "t");
+  REQUIRE(served.ok());
+  Variables table{{"TENON_SIZE", "2"},
+                  {"TENON_STORE", "tcp://" + served->address()},
+                  {"TENON_STORE_TOKEN", "t"},
+                  {"TENON_STORE_SERVER", "launcher"}};
+  for (const char* rank : {"0", "1"}) {
+    table["TENON_RANK"] = rank;
+    auto found = Rendezvous::from(table);
+    REQUIRE_MESSAGE(found.ok(), found.message());
+    REQUIRE(found->store.set(std::string("from ") + rank, rank).ok());
+  }
+  CHECK(*Store(*served).get("from 1") == "1");
+}
+
 TEST_CASE("rendezvous: rank 0 serves the store of torchrun's address, and the others find it") {
   const auto probe = Store::serve("127.0.0.1:0", "t");
   REQUIRE(probe.ok());
