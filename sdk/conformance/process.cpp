@@ -16,6 +16,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 
 extern char** environ;
@@ -182,6 +183,14 @@ void wait_for_any(const std::vector<int>& descriptors, int milliseconds) {
   std::vector<pollfd> waiting;
   for (const int descriptor : descriptors) waiting.push_back({descriptor, POLLIN, 0});
   poll(waiting.data(), waiting.size(), milliseconds);
+}
+
+std::vector<std::string> own_command() {
+  std::ifstream words_of("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> out;
+  for (std::string word; std::getline(words_of, word, '\0');) out.push_back(word);
+  if (!out.empty()) out[0] = "/proc/self/exe";
+  return out;
 }
 
 std::string signal_name(int signal) {

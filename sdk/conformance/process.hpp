@@ -71,6 +71,8 @@ std::optional<std::string> receive_message(int descriptor);
 // Waits until one of `descriptors` has something to read or was closed, at most `milliseconds`.
 // [one thread; blocks; cannot fail]
 void wait_for_any(const std::vector<int>& descriptors, int milliseconds);
+// The command that this process was started with, to be started again. [any-thread; may block; cannot fail]
+std::vector<std::string> own_command();
 // "SIGSEGV (segmentation fault)". [any-thread; does not block; cannot fail]
 std::string signal_name(int signal);
 

@@ -43,6 +43,8 @@ Request read_request(const Json& json) {
   s.options = json.at("options").get<std::map<std::string, std::string>>();
   s.judging = judging_from(json.at("judging"));
   out.round = json.at("round");
+  const Json& seat = json.at("seat");
+  out.seat = {seat.at("meeting"), seat.at("rank"), seat.at("size"), seat.at("folder")};
   out.describe = json.at("describe");
   out.perf = json.at("perf");
   out.cases = json.at("cases").get<std::vector<std::string>>();
@@ -75,6 +77,11 @@ std::string encode(const Request& request) {
                {"options", s.options},
                {"judging", to_json(s.judging)},
                {"round", request.round},
+               {"seat",
+                {{"meeting", request.seat.meeting},
+                 {"rank", request.seat.rank},
+                 {"size", request.seat.size},
+                 {"folder", request.seat.folder}}},
                {"describe", request.describe},
                {"perf", request.perf},
                {"cases", request.cases}});

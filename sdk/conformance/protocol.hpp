@@ -5,6 +5,7 @@
 // is recognised; a message is at most `max_message` bytes, longer stories are cut.
 #pragma once
 
+#include "conformance/comm/seat.hpp"
 #include "conformance/describe.hpp"
 #include "conformance/figure.hpp"
 #include "conformance/verdict.hpp"
@@ -24,6 +25,7 @@ inline constexpr int lost_connection_status = 113;
 struct Request {
   Settings settings{};
   uint32_t round = 0;
+  Seat seat{};            // of a rank that is a process; `cases` is then the one case
   bool describe = false;  // with `cases` empty: open every device and tell its limits too
   bool perf = false;      // measure, and run no case
   std::vector<std::string> cases{};

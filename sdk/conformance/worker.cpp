@@ -56,6 +56,7 @@ std::string stray_child() {
 }
 
 Finding run_case(const Case& wanted, const Request& request) {
+  stage() = {.seat = request.seat, .round = request.round};
   Context t(request.settings, Random::of(request.settings.seed, wanted.name, request.round), &wanted);
   Status said = run_guarded(wanted, t);
   if (getpid() != self) _exit(stray_status);

@@ -6,6 +6,7 @@ ours, and the failing case's reproduce line, pasted into a shell as it is, fails
   check_wrong.py TOOL PLUGIN.so            a wrong plugin; its row is found by the file's name
   check_wrong.py TOOL PLUGIN.so --control  the honest plugin: all of level 0 passes, under --verify; of levels 1
                                            and 2, what it runs at all
+  check_wrong.py TOOL PLUGIN.so --control-comm  the right communicators: every case of level 3 that catches a wrong one passes
   check_wrong.py --rows FOLDER             every plugin of the folder has a row, every row a plugin
 """
 import json
@@ -17,7 +18,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
-NOT_WRONG = {"honest", "honest_kernel", "right"}
+NOT_WRONG = {"honest", "honest_kernel", "right", "comm_right"}
 # What the honest plugin refuses, and a wrong one boasts of.
 NOT_COMPUTED = ("op add: f64", "fused mul: f32")
 FRAGMENTS = ("op *", "kernel: *", "launch: *", "fused add: *", "fused: *", "group: *", "refuse: *")
@@ -65,6 +66,16 @@ def check_control(tool, plugin):
     check_seeds(tool, plugin)
 
 
+def check_control_comm(tool, plugin):
+    groups = sorted({case.split(":")[0] for name, case in rows().items() if name.startswith("comm_")} | {"split"})
+    code, report, output = conform(tool, plugin, "--level", "3", *(word for g in groups for word in ("--filter", f"{g}: *")))
+    verdicts = {c["name"]: c["verdict"] for c in report["cases"] if c["level"] == 3}
+    caught_by = {case for name, case in rows().items() if name.startswith("comm_")}
+    bad = sorted(case for case in caught_by if verdicts.get(case) != "passed")
+    expect(code == 0 and not bad, f"these catch a wrong plugin, and the right one does not pass them: {bad}\n{output}")
+    print(f"{list(verdicts.values()).count('passed')} cases of communicators passed")
+
+
 def check_seeds(tool, plugin):
     """Equal seeds draw and judge the same, two seeds do not."""
     def run(seed):
@@ -89,9 +100,14 @@ def pasted(line):
     return done.stdout
 
 
+def deadline(plugin):
+    """Of one case, in seconds: ranks that are processes take their time to start."""
+    return "8" if pathlib.Path(plugin).name.startswith("tenon-comm_") else "4"
+
+
 def check_wrong(tool, plugin, case):
     group = case.split(":")[0]
-    code, report, output = conform(tool, plugin, "--filter", f"{group}: *", "--deadline", "4")
+    code, report, output = conform(tool, plugin, "--filter", f"{group}: *", "--deadline", deadline(plugin))
     verdicts = {c["name"]: c["verdict"] for c in report["cases"]}
     expect(code == 1, f"exit code {code} instead of 1\n{output}")
     expect(verdicts.get(case) == "failed", f"'{case}' is {verdicts.get(case)} instead of failed\n{output}")
@@ -122,6 +138,8 @@ def main(arguments):
         check_rows(arguments[1])
     elif arguments[2:] == ["--control"]:
         check_control(arguments[0], arguments[1])
+    elif arguments[2:] == ["--control-comm"]:
+        check_control_comm(arguments[0], arguments[1])
     else:
         name = pathlib.Path(arguments[1]).stem.removeprefix("tenon-")
         expect(name in rows(), f"README.md has no row for '{name}'")

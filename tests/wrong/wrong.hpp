@@ -20,6 +20,7 @@ struct Tables {
   tn_device_api device{};
   tn_stream_api stream{};
   tn_kernel_api kernel{};
+  tn_comm_api comm{};  // empty where the right plugin has none
 };
 
 // The honest tables, for what a mistake still does right.
@@ -37,6 +38,7 @@ inline const tn_plugin*& honest_descriptor() {
 inline Tables copy_of(const tn_plugin& given) {
   honest_descriptor() = &given;
   Tables out{.plugin = given, .device = *given.device, .stream = *given.stream, .kernel = *given.kernel};
+  if (given.comm != nullptr) out.comm = *given.comm;
   right() = out;
   out.device.count = [](const tn_plugin*, uint32_t* count, tn_error* e) {
     return right().device.count(honest_descriptor(), count, e);
@@ -58,8 +60,8 @@ inline Tables copy_of(const tn_plugin& given) {
   return out;
 }
 
-inline const tn_plugin* enter(const tn_host* host, tn_error* error, void (*spoil)(Tables&)) {
-  const tn_plugin* const given = honest_entry(host, error);
+// The descriptor of a right plugin with a mistake put in; null stays null.
+inline const tn_plugin* spoilt(const tn_plugin* given, void (*spoil)(Tables&)) {
   if (given == nullptr) return nullptr;
   static Tables tables = [&] {
     Tables out = copy_of(*given);
@@ -69,6 +71,7 @@ inline const tn_plugin* enter(const tn_host* host, tn_error* error, void (*spoil
   tables.plugin.device = &tables.device;
   tables.plugin.stream = &tables.stream;
   tables.plugin.kernel = &tables.kernel;
+  if (given->comm != nullptr) tables.plugin.comm = &tables.comm;
   return &tables.plugin;
 }
 
@@ -77,6 +80,6 @@ inline const tn_plugin* enter(const tn_host* host, tn_error* error, void (*spoil
 #define WRONG_PLUGIN(tables)                                                                    \
   static void wrong_spoil(::wrong::Tables& tables);                                             \
   extern "C" TN_EXPORT const tn_plugin* tn_plugin_entry(const tn_host* host, tn_error* error) { \
-    return ::wrong::enter(host, error, &wrong_spoil);                                           \
+    return ::wrong::spoilt(honest_entry(host, error), &wrong_spoil);                            \
   }                                                                                             \
   static void wrong_spoil([[maybe_unused]] ::wrong::Tables& tables)

@@ -17,6 +17,7 @@ TEST_CASE("protocol: a request comes back as it was") {
       .options = {{"k", "v"}},
       .judging = {.slack = {{"exp.f16", {.factor = 4, .ulps = 0.5}}}, .determinism = Determinism::bitwise}};
   request.round = 7;
+  request.seat = {.meeting = 2, .rank = 1, .size = 3, .folder = "/a b"};
   request.cases = {"copy: a", "copy: b"};
   const auto back = decode_request(encode(request));
   REQUIRE(back.ok());
@@ -25,6 +26,10 @@ TEST_CASE("protocol: a request comes back as it was") {
   CHECK(back->settings.options == request.settings.options);
   CHECK(back->settings.judging == request.settings.judging);
   CHECK(back->round == 7);
+  CHECK(back->seat.meeting == 2);
+  CHECK(back->seat.rank == 1);
+  CHECK(back->seat.size == 3);
+  CHECK(back->seat.folder == "/a b");
   CHECK(back->cases == request.cases);
 }
 
