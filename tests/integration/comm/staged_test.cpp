@@ -16,8 +16,7 @@ namespace {
 constexpr const char* profiles[] = {"plain", "ascend", "kunlun", "mlu", "ipu", "ze"};
 
 World sim(const std::string& profile, CommOptions comm = {}) {
-  return {
-      .device = "sim", .options = {{"sim.profile", profile}, {"sim.idle_ms", "0"}}, .comm = std::move(comm)};
+  return {.device = "sim", .options = {{"sim.profile", profile}}, .comm = std::move(comm)};
 }
 
 }  // namespace
