@@ -65,6 +65,21 @@ TEST_CASE("staged: messages, uneven counts and a factor on the device") {
   }
 }
 
+TEST_CASE("staged: what an operation does not use of its memory stays as it was") {
+  for (const char* profile : profiles) {
+    INFO(profile);
+    together(sim(profile), 2, [](Rank& r) -> Status {
+      const Buffer from = TN_TRY(r.uploaded(brought(u8, 6, r.rank, 100)))
+      , to = TN_TRY(r.uploaded(std::vector<std::byte>(160, std::byte{77})));
+      CommOp op = CommOp::all_reduce(from, to, u8);
+      TN_TRY(r.comm.submit(r.stream, {op}));
+      std::vector<std::byte> expected = all_reduced(u8, Reduction::sum, 6, 2, 100);
+      expected.resize(160, std::byte{77});
+      return r.expect(to, expected, "a sum and what stands behind it");
+    });
+  }
+}
+
 TEST_CASE("staged: groups run in the order of their submits, on several streams, between other work") {
   for (const char* profile : profiles) {
     INFO(profile);
