@@ -10,29 +10,54 @@
 #include "runtime/runtime_state.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tenon::comm {
 namespace {
 
-// Which of an operation's spans this rank uses.
+// The part of `span` that holds `elements`; all of it when it is too small, which the carrier refuses.
+tn_span holding(tn_span span, uint64_t elements, uint64_t width) noexcept {
+  uint64_t bytes = 0;
+  if (!__builtin_mul_overflow(elements, width, &bytes)) span.bytes = std::min(span.bytes, bytes);
+  return span;
+}
+
+uint64_t total(const uint64_t* counts, uint32_t size) noexcept {
+  return counts == nullptr ? 0 : std::accumulate(counts, counts + size, uint64_t{0});
+}
+
+// What of an operation's spans this rank reads and writes.
 struct Sides {
-  bool sends, receives;
+  tn_span send{}, recv{};
 };
-Sides sides_of(const tn_comm_op& op, uint32_t rank) noexcept {
+Sides sides_of(const tn_comm_op& op, uint32_t rank, uint32_t size) noexcept {
+  const uint64_t width = bits(static_cast<DType>(op.dtype)) / 8;
   const bool at_root = static_cast<uint32_t>(op.peer) == rank;
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(op.count, uint64_t{size}, &all)) all = UINT64_MAX;
+  const auto given = [&](uint64_t elements) { return holding(op.send, elements, width); };
+  const auto got = [&](uint64_t elements) { return holding(op.recv, elements, width); };
   switch (op.kind) {
     case TN_COMM_BROADCAST:
-      return {at_root, true};
+      return {at_root ? given(op.count) : tn_span{}, got(op.count)};
     case TN_COMM_REDUCE:
-      return {true, at_root};
+      return {given(op.count), at_root ? got(op.count) : tn_span{}};
+    case TN_COMM_ALL_GATHER:
+      return {given(op.count), got(all)};
+    case TN_COMM_REDUCE_SCATTER:
+      return {given(all), got(op.count)};
+    case TN_COMM_ALL_TO_ALL:
+      return {given(all), got(all)};
+    case TN_COMM_ALL_TO_ALL_V:
+      return {given(total(op.send_counts, size)), got(total(op.recv_counts, size))};
     case TN_COMM_SEND:
-      return {true, false};
+      return {given(op.count), {}};
     case TN_COMM_RECV:
-      return {false, true};
+      return {{}, got(op.count)};
     case TN_COMM_BARRIER:
-      return {false, false};
+      return {};
     default:
-      return {true, true};
+      return {given(op.count), got(op.count)};
   }
 }
 
@@ -86,11 +111,14 @@ Result<std::shared_ptr<detail::CommState>> Staged::over(const std::shared_ptr<de
 // Memory in the order of the caller's stream, or, where the device has none that the host sees, in the carrier's.
 Result<Staged::Room> Staged::make_room(Stream& stream, uint64_t bytes) {
   Room room;
-  room.memory = pinned_ ? TN_TRY(Device(device).allocate(stream, bytes, MemoryKind::host))
-                        : TN_TRY(Device(carrying_->device).allocate(line_, bytes));
-                        room.address = TN_TRY(room.memory.address());
-                        room.staged = pinned_ ? room.memory.span() : host_at(room.address, bytes);
-                        return room;
+  if (pinned_) {
+    room.memory = TN_TRY(Device(device).allocate(stream, bytes, MemoryKind::host));
+  } else {
+    room.memory = TN_TRY(Device(carrying_->device).allocate(line_, bytes));
+  }
+  room.address = TN_TRY(room.memory.address());
+  room.staged = pinned_ ? room.memory.span() : host_at(room.address, bytes);
+  return room;
 }
 
 // A place on the host for `span`; the carrier's view of it.
@@ -106,9 +134,8 @@ Result<tn_span> Staged::stage(Stream& stream, const tn_span& span, bool down, bo
 
 Status Staged::pack(Stream& stream, const CommOp& op, Journey& out) {
   CommOp there = op;
-  const auto [sends, receives] = sides_of(op.abi, rank);
-  const tn_span none{};
-  const tn_span &send = sends ? op.abi.send : none, &recv = receives ? op.abi.recv : none;
+  const Sides sides = sides_of(op.abi, rank, size);
+  const tn_span &send = sides.send, &recv = sides.recv;
   there.abi.factor = TN_TRY(stage(stream, op.abi.factor, true, false, out));
   if (send.bytes != 0 && recv.bytes != 0 && overlap(send, recv)) {
     const tn_span both = joined(send, recv);

@@ -117,6 +117,10 @@ void Watch::leave() noexcept {
   wakes_.notify_all();
   if (!thread_.joinable()) return;
   thread_.join();
+  {
+    const std::lock_guard lock(parts_mutex_);
+    watched_.clear();
+  }
   try {
     static_cast<void>(store_.set(key("here", rank_), left));
   } catch (const std::bad_alloc&) {  // then others find this rank silent
@@ -148,6 +152,7 @@ std::optional<Error> Watch::verdict() const {
 }
 
 Status Watch::first_trouble() const {
+  const std::lock_guard lock(parts_mutex_);
   for (const auto& part : watched_) {
     Status health = part->health();
     if (!health.ok()) return health;

@@ -66,6 +66,7 @@ class Watch {
   const std::string key_, name_;
   const uint32_t rank_, size_;
   const std::chrono::nanoseconds grace_;  // for answers
+  mutable std::mutex parts_mutex_;        // held while parts are asked, so that none is destroyed then
   std::vector<std::shared_ptr<detail::CommState>> watched_;
 
   mutable std::mutex mutex_;

@@ -191,8 +191,7 @@ TEST_CASE("hierarchy: a factor on the device counts once") {
 }
 
 TEST_CASE("hierarchy: a deterministic communicator gives flat's bits whatever route is asked for") {
-  std::vector<std::vector<float>> bits(4);
-  together({.comm = {.deterministic = true}}, 4, [&](Rank& r) -> Status {
+  together({.comm = {.deterministic = true}}, 4, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 2));
     std::mt19937_64 random(5 + r.rank);
     std::vector<float> own(5'000);

@@ -16,8 +16,7 @@ namespace {
 constexpr const char* profiles[] = {"plain", "ascend", "kunlun", "mlu", "ipu", "ze"};
 
 World sim(const std::string& profile, CommOptions comm = {}) {
-  return {
-      .device = "sim", .options = {{"sim.profile", profile}, {"sim.idle_ms", "0"}}, .comm = std::move(comm)};
+  return {.device = "sim", .options = {{"sim.profile", profile}}, .comm = std::move(comm)};
 }
 
 }  // namespace
@@ -62,6 +61,21 @@ TEST_CASE("staged: messages, uneven counts and a factor on the device") {
       CommOp op = CommOp::all_reduce(data, data, f32, Reduction::premul_sum);
       TN_TRY(r.comm.submit(r.stream, {op.factor_from(scale), CommOp::barrier()}));
       return r.expect(data, sum, "a sum with factors");
+    });
+  }
+}
+
+TEST_CASE("staged: what an operation does not use of its memory stays as it was") {
+  for (const char* profile : profiles) {
+    INFO(profile);
+    together(sim(profile), 2, [](Rank& r) -> Status {
+      const Buffer from = TN_TRY(r.uploaded(brought(u8, 6, r.rank, 100)))
+      , to = TN_TRY(r.uploaded(std::vector<std::byte>(160, std::byte{77})));
+      CommOp op = CommOp::all_reduce(from, to, u8);
+      TN_TRY(r.comm.submit(r.stream, {op}));
+      std::vector<std::byte> expected = all_reduced(u8, Reduction::sum, 6, 2, 100);
+      expected.resize(160, std::byte{77});
+      return r.expect(to, expected, "a sum and what stands behind it");
     });
   }
 }
