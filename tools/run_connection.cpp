@@ -105,7 +105,7 @@ void Connection::understand(std::string_view bytes, Output& output, const Obey& 
     return;
   }
   greeted_ = true;
-  if (at > 0) output.write_host(host_->name, before_.substr(0, at) + "\n");
+  if (at > 0) output.write_host(host_->name, before_.substr(0, at) + (before_[at - 1] == '\n' ? "" : "\n"));
   frames_.add(std::string_view(before_).substr(at + greeting.size()));
   before_.clear();
   take_frames(obey);

@@ -171,7 +171,7 @@ class Start {
     if (!verdict_) return end({128 + signal, false, "got " + name});
     if (harsh_) return;
     harsh_ = true;
-    output_.say("got " + name + " again: killing what is left");
+    output_.say("got " + name + ": killing what is left");
     limit_ = std::min(limit_, Clock::now() + last_wait);
     for (Connection& one : connections_) one.send(Word::kill);
   }

@@ -37,7 +37,9 @@ class Lines {
 class Screen {
  public:
   explicit Screen(int descriptor);
-  void add(std::string_view text) { waiting_ += text; }
+  void add(std::string_view text) {
+    if (!gone_) waiting_ += text;
+  }
   bool coloured() const noexcept { return coloured_; }
   // -1 when there is nothing to write.
   int wants() const noexcept { return waiting_.empty() || gone_ ? -1 : descriptor_; }

@@ -137,7 +137,7 @@ class Ends(Run):
         while "ending" not in job.stderr.readline():
             pass
         job.send_signal(signal.SIGINT)
-        self.expect(self.end(job, 20), 130, "got SIGINT again", where="stderr")
+        self.expect(self.end(job, 20), 130, "got SIGINT: killing what is left", where="stderr")
 
     def test_nothing_outlives_a_launcher_that_is_killed(self):
         job = self.begin("-n", 2, "--grace", "0.5", *python(FAMILY, STUBBORN), count=4)
