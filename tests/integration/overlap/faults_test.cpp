@@ -10,12 +10,12 @@ namespace {
 
 constexpr Timeout patience = std::chrono::seconds(10);
 
+using Change = std::function<void(std::vector<Gradient>&, OverlapOptions&, SyncOptions&)>;
+
 // What creation says on each of three ranks, of which rank 2 brings something else.
-std::vector<std::string> told(
-    const std::function<void(std::vector<Gradient>&, OverlapOptions&, SyncOptions&)>& change,
-    int32_t code = TN_MISMATCH) {
+std::vector<std::string> told(const Device& device, const Change& change) {
   std::vector<std::string> out(3);
-  together(3,
+  together(device, 3,
            [&](Rank& r) -> Status {
              std::vector<Gradient> model = parameters({100, 200, 300});
              OverlapOptions overlap;
@@ -23,7 +23,7 @@ std::vector<std::string> told(
              if (r.rank == 2) change(model, overlap, options);
              const auto made = GradientSync::create(r.device, r.comm, model, overlap, options);
              out[r.rank] = made.message();
-             return expect(made.code() == code || (r.rank == 2 && !made.ok()),
+             return expect(made.code() == TN_MISMATCH || (r.rank == 2 && !made.ok()),
                            "not refused as expected: " + out[r.rank]);
            },
            {.timeout = patience});
@@ -37,27 +37,32 @@ bool names(const std::string& message, const std::string& part) {
 }  // namespace
 
 TEST_CASE("faults: a rank with another model is named on all ranks, with both sides") {
-  for (const std::string& message : told([](auto&model, auto&, auto&) { model[1].elements = 201; })) {
+  const Device device = open_cpu();
+  for (const std::string& message : told(device, [](auto&model, auto&, auto&) { model[1].elements = 201; })) {
     CHECK_MESSAGE(names(message, "rank 0 has gradient 1 'fc1.weight', f32, 200 elements"), message);
     CHECK_MESSAGE(names(message, "rank 2 has gradient 1 'fc1.weight', f32, 201 elements"), message);
   }
-  for (const std::string& message : told([](auto&model, auto&, auto&) { model.pop_back(); }))
+  for (const std::string& message : told(device, [](auto&model, auto&, auto&) { model.pop_back(); }))
     CHECK_MESSAGE(names(message, "rank 0 has gradient 2 'fc2.weight'"), message);
-  for (const std::string& message : told([](auto&model, auto&, auto&) { model[0].name = "head"; }))
+  for (const std::string& message : told(device, [](auto&model, auto&, auto&) { model[0].name = "head"; }))
     CHECK_MESSAGE(names(message, "rank 2 has gradient 0 'head'"), message);
 }
 
 TEST_CASE("faults: a rank with other options is named on all ranks") {
-  for (const std::string& message : told([](auto&, auto&overlap, auto&) { overlap.nccl_comm_num = 2; }))
+  const Device device = open_cpu();
+  for (const std::string& message :
+       told(device, [](auto&, auto&overlap, auto&) { overlap.nccl_comm_num = 2; }))
     CHECK_MESSAGE(names(message, "rank 2 has the count of streams 2"), message);
-  for (const std::string& message : told([](auto&, auto&, auto& options) { options.warm_up_steps = 9; }))
+  for (const std::string& message :
+       told(device, [](auto&, auto&, auto& options) { options.warm_up_steps = 9; }))
     CHECK_MESSAGE(names(message, "warm_up_steps 9"), message);
 }
 
 TEST_CASE("faults: a rank that cannot plan tells the others why") {
-  const auto sparse = told([](auto& model, auto&, auto&) { model[1].sparse = true; });
+  const Device device = open_cpu();
+  const auto sparse = told(device, [](auto& model, auto&, auto&) { model[1].sparse = true; });
   for (const std::string& message : sparse) CHECK_MESSAGE(names(message, "'fc1.weight' is sparse"), message);
-  const auto twice = told([](auto& model, auto&, auto&) { model[1].name = model[0].name; });
+  const auto twice = told(device, [](auto& model, auto&, auto&) { model[1].name = model[0].name; });
   for (const std::string& message : twice) CHECK_MESSAGE(names(message, "'fc0.weight'"), message);
 }
 

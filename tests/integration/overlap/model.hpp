@@ -16,18 +16,26 @@ namespace overlap_test {
 
 using namespace comm_test;
 
-// Runs body(rank) for ranks that have joined with their own names in `options`; fails the test for each that fails.
-inline void together(uint32_t size, const std::function<Status(Rank&)>& body, CommOptions options = {}) {
+inline Device open_cpu() {
   Result<Runtime> tenon = runtime();
   REQUIRE_MESSAGE(tenon.ok(), tenon.message());
   Result<Device> device = tenon->device("cpu");
   REQUIRE_MESSAGE(device.ok(), device.message());
+  return *device;
+}
+
+// Runs body(rank) for ranks that have joined on `device`, and fails the test for each that fails.
+inline void together(Device device, uint32_t size, const std::function<Status(Rank&)>& body,
+                     CommOptions options = {}) {
   const Store store = Store::in_process();
   const auto outcomes = as_threads(size, [&](uint32_t r) -> Status {
-    Rank rank = TN_TRY(join(*device, store, r, size, options));
+    Rank rank = TN_TRY(join(device, store, r, size, options));
     return body(rank);
   });
   for (const Status& outcome : outcomes) CHECK_MESSAGE(outcome.ok(), outcome.message());
+}
+inline void together(uint32_t size, const std::function<Status(Rank&)>& body, CommOptions options = {}) {
+  together(open_cpu(), size, body, std::move(options));
 }
 
 inline Status expect(bool well, const std::string& what) {

@@ -158,6 +158,8 @@ TEST_CASE("any plan: is made again the same, and differs from others exactly whe
     const CommPlan other = test::planned(step, target, random_options(random));
     CHECK((plan.hash() == other.hash()) == plan.first_difference(other).empty());
     CHECK((plan.hash() == before.hash()) == plan.first_difference(before).empty());
+    CHECK((plan.hash() == other.hash()) == (plan.terms() == other.terms()));
+    CHECK((plan.hash() == before.hash()) == (plan.terms() == before.terms()));
     before = plan;
   }
 }

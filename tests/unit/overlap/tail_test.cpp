@@ -80,3 +80,14 @@ TEST_CASE("tail: what cannot be told is refused") {
             .find("word 3 of the tail is inf") == 0);
   CHECK(tail.read(std::vector<float>{0, 0, 0, -1, 0}).code() == TN_INVALID);
 }
+
+TEST_CASE("tail: words go where the caller wants them, over what was there, or nothing is written") {
+  const CommTail tail = overlap::tail_for(5, 3);
+  std::vector<float> words(tail.words(), 7.0f);
+  const std::vector<uint8_t> used{1, 0, 9};
+  REQUIRE(tail.write(words, 1'000'003, true, used).ok());
+  CHECK(words == *tail.write(1'000'003, true, {true, false, true}));
+  CHECK(tail.write(std::span(words).first(2), 1, false, used).code() == TN_INVALID);
+  CHECK(tail.write(words, 1, false, std::span(used).first(2)).code() == TN_INVALID);
+  CHECK(words == *tail.write(1'000'003, true, {true, false, true}));
+}
