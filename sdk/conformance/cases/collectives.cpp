@@ -59,7 +59,7 @@ class Drawing {
  public:
   Drawing(Context& t, const Subject& subject, uint32_t size) : t_(t), subject_(subject), size_(size) {}
 
-  std::vector<Trial> all() {
+  std::vector<Exchange> all() {
     for (const uint32_t reduce : subject_.reductions) {
       for (const bool in_place : {false, true}) {
         add(reduce, 2 * t_.random().below(40) + 1, in_place);
@@ -100,7 +100,7 @@ class Drawing {
   Context& t_;
   const Subject& subject_;
   uint32_t size_;
-  std::vector<Trial> trials_{};
+  std::vector<Exchange> trials_{};
 };
 
 uint32_t find_kind(std::string_view name) {
@@ -144,15 +144,15 @@ Status agrees_among_processes(Context& t, uint32_t kind) {
   TN_TRY(t.needs(!subjects.empty(), words("comm.", kind_name(kind)),
                  "the communicator's limits do not list it"));
   const auto draw = [&](uint32_t size) {
-    std::vector<Trial> out;
+    std::vector<Exchange> out;
     for (const Subject& subject : subjects) {
-      std::vector<Trial> all = Drawing(t, subject, size).all();
+      std::vector<Exchange> all = Drawing(t, subject, size).all();
       for (size_t i = 0; i < all.size(); ++i) {
         if (!t.quick() || t.random().chance(4)) out.push_back(all[i]);
       }
     }
     // Larger than any stage: pages that are shared, or pieces.
-    Trial large = Drawing(t, subjects.back(), size).all().front();
+    Exchange large = Drawing(t, subjects.back(), size).all().front();
     large.count = (5 << 19) / element_bytes(large.dtype) + 1;
     out.push_back(large);
     return out;
@@ -192,7 +192,7 @@ CONFORM_CASE(3, "processes: send_recv agrees with the reference") {
 
 CONFORM_CASE(3, "numbers: NaN and infinities of one rank reach all") {
   const tn_comm_limits limits = TN_TRY(limits_of(t));
-  std::vector<Trial> trials;
+  std::vector<Exchange> trials;
   for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_f16, TN_DTYPE_bf16, TN_DTYPE_f64}) {
     for (uint32_t reduce = TN_REDUCE_SUM; reduce <= TN_REDUCE_PREMUL_SUM; ++reduce) {
       const bool taken = takes(limits, TN_COMM_ALL_REDUCE, dtype) && listed(limits.reduce_mask, reduce);

@@ -161,7 +161,7 @@ CONFORM_CASE(3, "abort: afterwards submit and health say so, and a new communica
                            : wrong(words("after abort expected TN_ABORTED of submit and health, got ",
                                          said_word(submitted), " and ", said_word(health)))));
     const Communicator fresh = TN_TRY(rank.join("after the abort"));
-    const Trial small{.count = 99, .seed = 4};
+    const Exchange small{.count = 99, .seed = 4};
     return rank.agree(perform(rank, fresh, rank.stream, small));
   });
 }
@@ -174,7 +174,7 @@ CONFORM_CASE(3, "abort: one communicator ends, the others of the same ranks go o
     const Communicator spared = TN_TRY(rank.join("spared"));
     TN_TRY(rank.meet());
     TN_TRY(doomed.abort());
-    const Trial small{.count = 1'234, .seed = 8};
+    const Exchange small{.count = 1'234, .seed = 8};
     TN_TRY(rank.agree(perform(rank, spared, rank.stream, small)));
     return rank.agree(perform(rank, rank.comm, rank.stream, small));
   });
@@ -260,7 +260,7 @@ Status survive(Rank& rank, uint32_t dead) {
 CONFORM_CASE(3, "lost: a rank that is killed is named to the others in time") {
   TN_TRY(needs_communicators(t));
   const auto dead = static_cast<uint32_t>(t.random().below(3));
-  const Trial small{.count = 777, .seed = t.random().next()};
+  const Exchange small{.count = 777, .seed = t.random().next()};
   const auto body = [&](Rank& rank) -> Status {
     TN_TRY(perform(rank, rank.comm, rank.stream, small));
     if (rank.rank == dead) die();
@@ -287,7 +287,7 @@ CONFORM_CASE(3, "lost: a rank that is killed with a collective in flight is name
 CONFORM_CASE(3, "lost: those who are left make a new communicator and go on") {
   TN_TRY(needs_communicators(t));
   const auto dead = static_cast<uint32_t>(t.random().below(3));
-  const Trial small{.count = 1'777, .seed = t.random().next()};
+  const Exchange small{.count = 1'777, .seed = t.random().next()};
   const auto body = [&](Rank& rank) -> Status {
     TN_TRY(perform(rank, rank.comm, rank.stream, small));
     if (rank.rank == dead) die();

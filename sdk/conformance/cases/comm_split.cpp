@@ -79,7 +79,7 @@ Status splits(Context& t, const std::vector<std::vector<Choice>>& rounds) {
   return as_threads(t, ranks, [&](Rank& rank) -> Status {
     for (const auto& choices : rounds) TN_TRY(split_once(rank, rank.comm, choices));
     t.check(true);
-    const Trial small{.count = 77, .seed = 2};
+    const Exchange small{.count = 77, .seed = 2};
     return rank.agree(perform(rank, rank.comm, rank.stream, small));
   });
 }
@@ -117,7 +117,7 @@ CONFORM_CASE(3, "split: a part is split again, and is a communicator like any ot
         rank.comm.split(static_cast<int32_t>(rank.rank % 2), -static_cast<int32_t>(rank.rank), place, 2));
     const Rank seat{
         .t = t, .device = rank.device, .store = rank.store, .rank = place, .size = 2, .together = nullptr};
-    const Trial small{.kind = TN_COMM_ALL_TO_ALL, .count = 333, .seed = 6};
+    const Exchange small{.kind = TN_COMM_ALL_TO_ALL, .count = 333, .seed = 6};
     TN_TRY(rank.agree(perform(seat, part, rank.stream, small)));
     const Communicator one = TN_TRY(part.split(static_cast<int32_t>(place), 0, 0, 1));
     TN_TRY(rank.agree(check_order(rank, one, {rank.rank})));

@@ -33,7 +33,7 @@ struct Alone {
 
 // All of the same must work after something was refused.
 Status still_good(const Rank& rank) {
-  const Trial small{.count = 9, .seed = 5};
+  const Exchange small{.count = 9, .seed = 5};
   return perform(rank, rank.comm, rank.stream, small);
 }
 
@@ -146,7 +146,7 @@ CONFORM_CASE(3, "communicator: a creation that does not block is TN_BUSY until a
       said = other.health();
     }
     TN_TRY(std::move(said));
-    const Trial small{.count = 9, .seed = 5};
+    const Exchange small{.count = 9, .seed = 5};
     TN_TRY(rank.agree(perform(rank, other, rank.stream, small)));
     return {};
   });
@@ -232,7 +232,7 @@ CONFORM_CASE(3, "communicator: several at once keep their ranks and their number
   const int rounds = t.quick() ? 24 : 200;
   struct Step {
     uint32_t comm, stream;
-    Trial trial;
+    Exchange trial;
   };
   std::vector<Step> steps;
   for (int i = 0; i < rounds; ++i) {
@@ -298,7 +298,7 @@ CONFORM_CASE(3, "communicator: made and destroyed many times it leaves nothing b
     return as_threads(t, 2, [&](Rank& rank) -> Status {
       for (int k = 0; k < 3; ++k) {
         const Communicator more = TN_TRY(rank.join(words("more ", i, " ", k)));
-        const Trial small{.count = 5, .seed = 3};
+        const Exchange small{.count = 5, .seed = 3};
         TN_TRY(rank.agree(perform(rank, more, rank.stream, small)));
       }
       return rank.meet();

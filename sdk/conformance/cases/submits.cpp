@@ -50,7 +50,7 @@ CONFORM_CASE(3, "submit: an empty group and one of zero counts do nothing") {
     std::vector<tn_comm_op> group(3, all_reduce({}, {}, TN_DTYPE_f32, 0));
     TN_TRY(rank.comm.submit(rank.stream, group));
     TN_TRY(rank.stream.finish());
-    const Trial small{.count = 3, .seed = 1};
+    const Exchange small{.count = 3, .seed = 1};
     return rank.agree(perform(rank, rank.comm, rank.stream, small));
   });
 }
@@ -60,7 +60,7 @@ CONFORM_CASE(3, "submit: the operations of one group all arrive, also of zero co
   const tn_comm_limits limits = TN_TRY(limits_of(t));
   uint64_t most = t.quick() ? 24 : 100;
   if (limits.max_ops != 0) most = std::min<uint64_t>(most, limits.max_ops);
-  std::vector<Trial> trials;
+  std::vector<Exchange> trials;
   for (uint64_t i = 0; i < most; ++i) {
     static constexpr uint32_t kinds[] = {TN_COMM_ALL_REDUCE, TN_COMM_ALL_GATHER, TN_COMM_BROADCAST};
     trials.push_back({.kind = kinds[t.random().below(3)],
@@ -73,7 +73,7 @@ CONFORM_CASE(3, "submit: the operations of one group all arrive, also of zero co
   return as_threads(t, 3, [&](Rank& rank) -> Status {
     std::vector<Memory> kept;
     std::vector<tn_comm_op> group;
-    for (const Trial& trial : trials) {
+    for (const Exchange& trial : trials) {
       const Bytes bring = brought(trial, rank.rank, rank.size);
       const uint64_t room = trial.count * 4 * (trial.kind == TN_COMM_ALL_GATHER ? rank.size : 1);
       kept.push_back(TN_TRY(rank.device.alloc(bring.size())));
@@ -213,7 +213,7 @@ CONFORM_CASE(3,
   return as_threads(t, 5, [&](Rank& rank) -> Status {
     constexpr uint64_t messages = 12;
     const auto trial = [&](uint64_t k) {
-      return Trial{.kind = TN_COMM_SEND, .dtype = TN_DTYPE_i32, .count = k * k * 60, .seed = seed + k};
+      return Exchange{.kind = TN_COMM_SEND, .dtype = TN_DTYPE_i32, .count = k * k * 60, .seed = seed + k};
     };
     std::vector<Memory> kept;
     std::vector<tn_comm_op> group;
@@ -260,7 +260,7 @@ CONFORM_CASE(3, "message: two ranks talk while a third is silent") {
     const auto got = element<uint32_t>(TN_TRY(download(rank.stream, ball.span())), count - 1);
     const uint32_t wanted = rank.rank < 2 ? 0xBA11 : 0;
     TN_TRY(rank.agree(got == wanted ? Status() : wrong(words("rank ", rank.rank, " holds ", hex(got)))));
-    const Trial small{.count = 3, .seed = 1};
+    const Exchange small{.count = 3, .seed = 1};
     return rank.agree(perform(rank, rank.comm, rank.stream, small));
   });
 }
@@ -285,7 +285,7 @@ Result<Bytes> summed(const Rank& rank, uint32_t dtype, const Bytes& bring, uint6
 Status same_sums(Context& t, uint32_t dtype) {
   const tn_comm_limits limits = TN_TRY(limits_of(t));
   if ((limits.reducible_mask >> dtype & 1) == 0) return {};
-  const Trial trial{.dtype = dtype, .count = t.quick() ? 9'001u : 60'001u, .seed = t.random().next()};
+  const Exchange trial{.dtype = dtype, .count = t.quick() ? 9'001u : 60'001u, .seed = t.random().next()};
   const std::vector<uint64_t> pieces{trial.count, trial.count, 1'777, 4'096, trial.count};
   std::vector<Bytes> first(1);
   const auto body = [&](Rank& rank) -> Status {

@@ -22,7 +22,7 @@ using Wide = long double;
 // Whole numbers that a mean or a sum with factors of five ranks keeps within i8.
 constexpr uint64_t tame_range = 15;
 
-double drawn_float(const Trial& trial, Random& random) {
+double drawn_float(const Exchange& trial, Random& random) {
   static constexpr std::array<double, 8> specials{
       std::numeric_limits<double>::quiet_NaN(), HUGE_VAL, -HUGE_VAL, 0.0, -0.0, 1.0, -1.0, 0.5};
   const uint64_t word = random.next();
@@ -33,7 +33,7 @@ double drawn_float(const Trial& trial, Random& random) {
   return word % 2 == 0 ? size : -size;
 }
 
-Scalar drawn(const Trial& trial, Random& random) {
+Scalar drawn(const Exchange& trial, Random& random) {
   if (author::is_float(trial.dtype)) {
     return Scalar::of(rounded(format_of(trial.dtype), drawn_float(trial, random)));
   }
@@ -47,7 +47,7 @@ Scalar drawn(const Trial& trial, Random& random) {
 }
 
 // `count` elements that `rank` brings, from element `first` on.
-std::vector<Scalar> numbers(const Trial& trial, uint32_t rank, uint64_t first, uint64_t count) {
+std::vector<Scalar> numbers(const Exchange& trial, uint32_t rank, uint64_t first, uint64_t count) {
   std::vector<Scalar> out;
   for (uint64_t i = first; i < first + count; ++i) {
     Random random(mix(mix(trial.seed ^ rank) + i));
@@ -56,7 +56,7 @@ std::vector<Scalar> numbers(const Trial& trial, uint32_t rank, uint64_t first, u
   return out;
 }
 
-Bytes encoded(const Trial& trial, const std::vector<Scalar>& values) {
+Bytes encoded(const Exchange& trial, const std::vector<Scalar>& values) {
   const uint64_t width = element_bytes(trial.dtype);
   Bytes out(values.size() * width);
   for (size_t i = 0; i < values.size(); ++i) encode(trial.dtype, values[i], out.data() + i * width);
@@ -64,7 +64,7 @@ Bytes encoded(const Trial& trial, const std::vector<Scalar>& values) {
 }
 
 // What is only moved: any bits, so that a device that looks at them is found.
-Bytes any_bytes(const Trial& trial, uint32_t from, uint32_t to, uint64_t count) {
+Bytes any_bytes(const Exchange& trial, uint32_t from, uint32_t to, uint64_t count) {
   Random random(mix(mix(trial.seed ^ from) + to));
   Bytes out = random_bytes(random, count * element_bytes(trial.dtype));
   if (trial.dtype == TN_DTYPE_bool) {
@@ -93,7 +93,8 @@ uint64_t joined_whole(uint32_t dtype, uint32_t reduce, uint64_t a, uint64_t b) {
 // Element `i` of what all ranks bring, reduced.
 class Reduction {
  public:
-  Reduction(const Trial& trial, std::vector<std::vector<Scalar>> all) : trial_(trial), all_(std::move(all)) {}
+  Reduction(const Exchange& trial, std::vector<std::vector<Scalar>> all)
+      : trial_(trial), all_(std::move(all)) {}
 
   void into(Expected& out, size_t i) const {
     if (author::is_float(trial_.dtype)) return real(out, i);
@@ -161,11 +162,11 @@ class Reduction {
     return steps * computing_format(trial_.dtype).roundoff() * size + ulp(format_of(trial_.dtype), value) / 2;
   }
 
-  const Trial& trial_;
+  const Exchange& trial_;
   std::vector<std::vector<Scalar>> all_;
 };
 
-Expected reduced(const Trial& trial, uint32_t size, uint64_t first) {
+Expected reduced(const Exchange& trial, uint32_t size, uint64_t first) {
   std::vector<std::vector<Scalar>> all;
   for (uint32_t q = 0; q < size; ++q) all.push_back(numbers(trial, q, first, trial.count));
   const Reduction reduction(trial, std::move(all));
@@ -176,17 +177,17 @@ Expected reduced(const Trial& trial, uint32_t size, uint64_t first) {
 
 }  // namespace
 
-double factor_of(const Trial& trial, uint32_t rank) noexcept {
+double factor_of(const Exchange& trial, uint32_t rank) noexcept {
   static constexpr std::array<double, 5> halves{0.5, -1.5, 2, 0.25, 3}, wholes{2, 1, 3, 1, 2};
   const bool real = author::is_float(trial.dtype);
   return (real ? halves : wholes)[(rank + trial.seed) % halves.size()];
 }
 
-uint64_t given(const Trial& trial, uint32_t from, uint32_t to) noexcept {
+uint64_t given(const Exchange& trial, uint32_t from, uint32_t to) noexcept {
   return mix(mix(trial.seed + from) ^ to) % (trial.count + 1);
 }
 
-Bytes brought(const Trial& trial, uint32_t rank, uint32_t size) {
+Bytes brought(const Exchange& trial, uint32_t rank, uint32_t size) {
   Bytes out;
   switch (trial.kind) {
     case TN_COMM_ALL_REDUCE:
@@ -205,7 +206,7 @@ Bytes brought(const Trial& trial, uint32_t rank, uint32_t size) {
   }
 }
 
-Expected expected(const Trial& trial, uint32_t rank, uint32_t size) {
+Expected expected(const Exchange& trial, uint32_t rank, uint32_t size) {
   Expected out;
   switch (trial.kind) {
     case TN_COMM_ALL_REDUCE:
@@ -232,7 +233,7 @@ Expected expected(const Trial& trial, uint32_t rank, uint32_t size) {
   }
 }
 
-std::string flaw_of(const Trial& trial, const Expected& wanted, std::span<const std::byte> found) {
+std::string flaw_of(const Exchange& trial, const Expected& wanted, std::span<const std::byte> found) {
   const uint64_t width = element_bytes(trial.dtype);
   if (wanted.values.empty()) {
     for (size_t i = 0; i < wanted.bytes.size(); ++i) {

@@ -24,11 +24,11 @@ struct Sides {
   tn_span recv() const { return in_place ? one.span(recv_at, recv_bytes) : two.span(recv_at, recv_bytes); }
 };
 
-uint64_t wanted_bytes(const Trial& trial, const Expected& wanted) {
+uint64_t wanted_bytes(const Exchange& trial, const Expected& wanted) {
   return wanted.bytes.size() + wanted.values.size() * element_bytes(trial.dtype);
 }
 
-Result<Sides> make_sides(const Rank& rank, const Stream& stream, const Trial& trial, const Bytes& bring,
+Result<Sides> make_sides(const Rank& rank, const Stream& stream, const Exchange& trial, const Bytes& bring,
                          const Expected& wanted) {
   const uint64_t width = element_bytes(trial.dtype), block = trial.count * width;
   Sides out;
@@ -46,7 +46,7 @@ Result<Sides> make_sides(const Rank& rank, const Stream& stream, const Trial& tr
   return out;
 }
 
-tn_comm_op operation(const Rank& rank, const Trial& trial, const Sides& sides) {
+tn_comm_op operation(const Rank& rank, const Exchange& trial, const Sides& sides) {
   tn_comm_op op{};
   op.kind = trial.kind;
   op.dtype = trial.dtype;
@@ -61,7 +61,7 @@ tn_comm_op operation(const Rank& rank, const Trial& trial, const Sides& sides) {
 }
 
 // What lies at the rank's factor: one number of the trial's type.
-Result<Guarded> make_factor(const Rank& rank, const Stream& stream, const Trial& trial) {
+Result<Guarded> make_factor(const Rank& rank, const Stream& stream, const Exchange& trial) {
   const uint64_t width = element_bytes(trial.dtype);
   const double value = factor_of(trial, rank.rank);
   Bytes image(width);
@@ -71,7 +71,7 @@ Result<Guarded> make_factor(const Rank& rank, const Stream& stream, const Trial&
   return out;
 }
 
-Status compare(const Rank& rank, const Stream& stream, const Trial& trial, const Sides& sides,
+Status compare(const Rank& rank, const Stream& stream, const Exchange& trial, const Sides& sides,
                const Bytes& bring, const Expected& wanted) {
   const Bytes first = TN_TRY(sides.one.read(rank.t, stream, words(told(trial), ", what is sent")));
   Bytes second;
@@ -84,7 +84,7 @@ Status compare(const Rank& rank, const Stream& stream, const Trial& trial, const
   return Status(TN_INTERNAL, words(told(trial), ": what was sent has changed, and it was not in place"));
 }
 
-std::vector<uint64_t> counts(const Trial& trial, uint32_t rank, uint32_t size, bool out) {
+std::vector<uint64_t> counts(const Exchange& trial, uint32_t rank, uint32_t size, bool out) {
   std::vector<uint64_t> list;
   for (uint32_t q = 0; q < size; ++q) list.push_back(out ? given(trial, rank, q) : given(trial, q, rank));
   return list;
@@ -143,7 +143,7 @@ tn_comm_op barrier() noexcept {
   return op;
 }
 
-std::string told(const Trial& trial) {
+std::string told(const Exchange& trial) {
   std::string out = kind_name(trial.kind);
   if (reduces(trial.kind)) out += words(" ", reduce_name(trial.reduce));
   out += words(" of ", trial.count, " ", author::dtype_name(trial.dtype));
@@ -154,7 +154,7 @@ std::string told(const Trial& trial) {
   return out;
 }
 
-Status perform(const Rank& rank, const Communicator& comm, const Stream& stream, const Trial& trial) {
+Status perform(const Rank& rank, const Communicator& comm, const Stream& stream, const Exchange& trial) {
   const Bytes bring = trial.kind == TN_COMM_BROADCAST && rank.rank != trial.root
                           ? Bytes()
                           : brought(trial, rank.rank, rank.size);

@@ -13,7 +13,7 @@
 
 namespace tenon::conform {
 
-struct Trial {
+struct Exchange {
   uint32_t kind = TN_COMM_ALL_REDUCE;  // SEND: a ring of messages, each rank to the next
   uint32_t dtype = TN_DTYPE_f32;
   uint32_t reduce = TN_REDUCE_SUM;
@@ -34,7 +34,7 @@ bool has_root(uint32_t kind) noexcept;
 // Neither a mean nor a factor of bools means anything. [any-thread; does not block; cannot fail]
 bool has_meaning(uint32_t dtype, uint32_t reduce) noexcept;
 // "all_reduce sum of 7 f32, in place". [any-thread; does not block; may throw bad_alloc]
-std::string told(const Trial& trial);
+std::string told(const Exchange& trial);
 
 // Operations of plain cases. [any-thread; does not block; cannot fail]
 tn_comm_op all_reduce(const tn_span& send, const tn_span& recv, uint32_t dtype, uint64_t count,
@@ -50,16 +50,16 @@ struct Expected {
 
 // What `rank` of `size` brings, and what it must get; nothing where it gets nothing.
 // [any-thread; does not block; may throw bad_alloc]
-Bytes brought(const Trial& trial, uint32_t rank, uint32_t size);
-Expected expected(const Trial& trial, uint32_t rank, uint32_t size);
+Bytes brought(const Exchange& trial, uint32_t rank, uint32_t size);
+Expected expected(const Exchange& trial, uint32_t rank, uint32_t size);
 // The factor of PREMUL_SUM that `rank` brings.
-double factor_of(const Trial& trial, uint32_t rank) noexcept;
+double factor_of(const Exchange& trial, uint32_t rank) noexcept;
 // Elements from rank `from` to rank `to` of ALL_TO_ALL_V.
-uint64_t given(const Trial& trial, uint32_t from, uint32_t to) noexcept;
+uint64_t given(const Exchange& trial, uint32_t from, uint32_t to) noexcept;
 // What is wrong with `found`, or "". [any-thread; does not block; may throw bad_alloc]
-std::string flaw_of(const Trial& trial, const Expected& wanted, std::span<const std::byte> found);
+std::string flaw_of(const Exchange& trial, const Expected& wanted, std::span<const std::byte> found);
 
 // Runs it on `comm` and compares; TN_INTERNAL when a result is wrong. [this rank's thread; blocks; may fail]
-Status perform(const Rank& rank, const Communicator& comm, const Stream& stream, const Trial& trial);
+Status perform(const Rank& rank, const Communicator& comm, const Stream& stream, const Exchange& trial);
 
 }  // namespace tenon::conform

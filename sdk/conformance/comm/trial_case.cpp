@@ -13,10 +13,10 @@ constexpr uint32_t most_ranks = 5;
 constexpr int most_attempts = 12;
 
 // Runs one trial after another; `at` is left at the one that failed.
-Status run_all(Context& t, uint32_t size, const std::vector<Trial>& trials, size_t& at) {
+Status run_all(Context& t, uint32_t size, const std::vector<Exchange>& trials, size_t& at) {
   std::vector<size_t> reached(size, 0);
   Status said = as_threads(t, size, [&](Rank& rank) -> Status {
-    for (const Trial& trial : trials) {
+    for (const Exchange& trial : trials) {
       TN_TRY(rank.agree(perform(rank, rank.comm, rank.stream, trial)));
       ++reached[rank.rank];
     }
@@ -27,7 +27,7 @@ Status run_all(Context& t, uint32_t size, const std::vector<Trial>& trials, size
 }
 
 // What a single trial says on ranks of its own, without counting.
-Status alone(Context& t, uint32_t size, const Trial& trial) {
+Status alone(Context& t, uint32_t size, const Exchange& trial) {
   Status said;
   const auto stories = t.aside(words(told(trial), " with ", size, " ranks"), [&] {
     size_t at = 0;
@@ -37,9 +37,9 @@ Status alone(Context& t, uint32_t size, const Trial& trial) {
 }
 
 // The smallest that fails as well: ranks first, then elements.
-std::string smallest(Context& t, uint32_t size, Trial trial, std::string story) {
+std::string smallest(Context& t, uint32_t size, Exchange trial, std::string story) {
   int left = most_attempts;
-  const auto fails = [&](uint32_t fewer, const Trial& candidate) {
+  const auto fails = [&](uint32_t fewer, const Exchange& candidate) {
     if (left-- <= 0) return false;
     const Status said = alone(t, fewer, candidate);
     if (said.code() != TN_INTERNAL)
@@ -53,7 +53,7 @@ std::string smallest(Context& t, uint32_t size, Trial trial, std::string story) 
     break;
   }
   for (const uint64_t count : {1u, 3u, 17u, 129u}) {
-    Trial candidate = trial;
+    Exchange candidate = trial;
     candidate.count = count;
     if (count < trial.count && fails(size, candidate)) break;
   }
@@ -71,7 +71,7 @@ std::vector<uint32_t> sizes_of(Context& t) {
 
 Status run_on_threads(Context& t, const std::vector<uint32_t>& sizes, const DrawTrials& draw) {
   for (const uint32_t size : sizes) {
-    const std::vector<Trial> trials = draw(size);
+    const std::vector<Exchange> trials = draw(size);
     size_t at = 0;
     Status said = run_all(t, size, trials, at);
     if (said.ok()) {
@@ -87,9 +87,9 @@ Status run_on_threads(Context& t, const std::vector<uint32_t>& sizes, const Draw
 
 Status run_on_processes(Context& t, const std::vector<uint32_t>& sizes, const DrawTrials& draw) {
   for (const uint32_t size : sizes) {
-    const std::vector<Trial> trials = draw(size);
+    const std::vector<Exchange> trials = draw(size);
     TN_TRY(as_processes(t, size, [&](Rank& rank) -> Status {
-      for (const Trial& trial : trials) TN_TRY(perform(rank, rank.comm, rank.stream, trial));
+      for (const Exchange& trial : trials) TN_TRY(perform(rank, rank.comm, rank.stream, trial));
       return {};
     }));
   }

@@ -14,7 +14,7 @@ namespace {
 constexpr uint32_t ranks = 5;
 
 // The sum in order of rank, rounded to the type after each step where `halfway`.
-Bytes sum(const Trial& trial, bool halfway) {
+Bytes sum(const Exchange& trial, bool halfway) {
   const uint64_t width = element_bytes(trial.dtype);
   std::vector<Bytes> all;
   for (uint32_t q = 0; q < ranks; ++q) all.push_back(brought(trial, q, ranks));
@@ -35,7 +35,7 @@ Bytes sum(const Trial& trial, bool halfway) {
 TEST_CASE(
     "collective: a sum of halves that is rounded once is right, one that is rounded on the way is not") {
   for (const uint32_t dtype : {TN_DTYPE_bf16, TN_DTYPE_f16}) {
-    const Trial trial{.dtype = dtype, .count = 200, .seed = 11};
+    const Exchange trial{.dtype = dtype, .count = 200, .seed = 11};
     const Expected wanted = expected(trial, 0, ranks);
     CHECK(flaw_of(trial, wanted, sum(trial, false)) == "");
     CHECK(flaw_of(trial, wanted, sum(trial, true)) != "");
@@ -44,7 +44,7 @@ TEST_CASE(
 
 TEST_CASE("collective: an average that is not divided is found in every type") {
   for (const uint32_t dtype : {TN_DTYPE_i8, TN_DTYPE_u8, TN_DTYPE_i64, TN_DTYPE_f32, TN_DTYPE_f64}) {
-    Trial trial{.dtype = dtype, .reduce = TN_REDUCE_SUM, .count = 50, .seed = 3};
+    Exchange trial{.dtype = dtype, .reduce = TN_REDUCE_SUM, .count = 50, .seed = 3};
     trial.reduce = TN_REDUCE_AVG;
     const Expected mean = expected(trial, 0, 3);
     REQUIRE(mean.values.size() == trial.count);
@@ -63,7 +63,7 @@ TEST_CASE("collective: an average that is not divided is found in every type") {
 }
 
 TEST_CASE("collective: what is moved is wrong when one bit is") {
-  const Trial trial{.kind = TN_COMM_ALL_TO_ALL_V, .dtype = TN_DTYPE_f64, .count = 40, .seed = 9};
+  const Exchange trial{.kind = TN_COMM_ALL_TO_ALL_V, .dtype = TN_DTYPE_f64, .count = 40, .seed = 9};
   Bytes arrived;
   for (uint32_t q = 0; q < 3; ++q) {  // rank 2 gets the last part of what each sends
     const Bytes from = brought(trial, q, 3);
