@@ -5,7 +5,7 @@
 //   torchrun --no-python --nproc-per-node 4 eager_ddp        the ranks of a launcher (also mpirun, srun)
 //
 // Each rank learns from samples of its own what one network of random weights computes.
-// Invariant: a rank says "right" only after the loss fell tenfold, and all ranks have the same weights to the bit.
+// Invariant: a rank says "right" only after the loss fell by half or more, and all ranks have the same weights to the bit.
 #include <tenon/tenon.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 using namespace tenon;
 
 constexpr int64_t batch = 64, widths[] = {16, 128, 128, 1};
-constexpr uint32_t layers = 3, steps = 200;
+constexpr uint32_t layers = 3, steps = 60;
 constexpr double rate = 0.02;
 
 TensorSpec matrix(int64_t rows, int64_t columns) { return {f32, {rows, columns}}; }
@@ -194,12 +194,12 @@ Status run(const Rendezvous& here) {
     TN_TRY(student.update(stream, sync));
     loss = TN_TRY(loss_of(stream, student, teacher));
     if (step == 0) before = loss;
-    if (here.rank == 0 && (step % 50 == 0 || step + 1 == steps))
+    if (here.rank == 0 && (step % 20 == 0 || step + 1 == steps))
       std::printf("step %3u: loss %.4f\n", step, loss);
   }
   if (here.rank == 0) std::printf("%s", sync.plan().explain().c_str());
   TN_TRY(compare_weights(device, stream, comm, student));
-  if (loss > before / 10)
+  if (loss > before / 2)
     return {TN_INTERNAL, "the loss fell from " + std::to_string(before) + " only to " + std::to_string(loss)};
   std::printf("rank %u of %u: right\n", here.rank, here.size);
   return {};

@@ -96,11 +96,7 @@ TEST_CASE("plans: each number of streams carries what the plan gives it, waiting
 TEST_CASE("plans: the log says how many all-reduce operators are left after fusion") {
   std::mutex mutex;
   std::vector<std::string> lines;
-  RuntimeOptions options;
-  const char* folder = std::getenv("TENON_TEST_PLUGIN_DIR");
-  options.search_path = {folder == nullptr ? "" : folder};
-  options.use_environment = options.use_install_path = false;
-  options.probe = Probe::off;
+  RuntimeOptions options = tenon::test::built_plugins({});
   options.log_level = LogLevel::info;
   options.log = [&](LogLevel, std::string_view, std::string_view text) {
     const std::lock_guard lock(mutex);
