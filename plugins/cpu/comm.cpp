@@ -63,6 +63,8 @@ Result<std::unique_ptr<Comm>> Comm::create(comm::Segments& segments, comm::Ticke
 Status Comm::join() {
   try {
     standing_ = std::make_unique<Standing>(TN_TRY(segments_.join(ticket_)));
+    // A submit of one collective then allocates nothing, however many are under way.
+    for (Pending& pending : pending_) pending.group.operations.reserve(1);
   } catch (const std::bad_alloc&) {
     return Status(TN_NO_MEMORY, text("no host memory for communicator '", ticket_.name, "'"));
   }
