@@ -74,11 +74,10 @@ tn_span joined(const tn_span& a, const tn_span& b) noexcept {
   return both;
 }
 
-tn_span host_at(uint64_t address, uint64_t bytes) noexcept {
-  return {nullptr, address, bytes, TN_SPACE_HOST_ADDRESS, 0};
-}
-
-bool has_pinned_memory(const std::shared_ptr<detail::DeviceState>& device, Stream& stream) {
+// Whether host memory of `device` can be staged in: its copies reach it without waiting, and `carrier` works on addresses.
+bool can_pin(const std::shared_ptr<detail::DeviceState>& device, const detail::DeviceState& carrier,
+             Stream& stream) {
+  if ((carrier.plugin->features & TN_FEATURE_ADDRESSABLE) == 0) return false;
   const auto trial = Device(device).allocate(stream, 1, MemoryKind::host);
   return trial.ok() && trial->address().ok();
 }
@@ -103,12 +102,13 @@ Result<std::shared_ptr<detail::CommState>> Staged::over(const std::shared_ptr<de
       Device(carrying->device)
           .stream({.name = "communicator '" + carrying->options.name + "', staged for " + device->name}));
   Stream probe = TN_TRY(Device(device).stream({.name = "staging"}));
-  made->pinned_ = has_pinned_memory(device, probe);
+  made->pinned_ = can_pin(device, *carrying->device, probe);
   made->carrying_ = std::move(carrying);
   return std::shared_ptr<CommState>(std::move(made));
 }
 
-// Memory in the order of the caller's stream, or, where the device has none that the host sees, in the carrier's.
+// Memory in the order of the caller's stream, or, where the device has none that the host sees, in the carrier's. To the
+// carrier the former is an address of its own kind, as its memory is the host's.
 Result<Staged::Room> Staged::make_room(Stream& stream, uint64_t bytes) {
   Room room;
   if (pinned_) {
@@ -116,8 +116,10 @@ Result<Staged::Room> Staged::make_room(Stream& stream, uint64_t bytes) {
   } else {
     room.memory = TN_TRY(Device(carrying_->device).allocate(line_, bytes));
   }
-  room.address = TN_TRY(room.memory.address());
-  room.staged = pinned_ ? room.memory.span() : host_at(room.address, bytes);
+  const uint64_t address = TN_TRY(room.memory.address());
+  const tn_span own = room.memory.span();
+  room.staged = pinned_ ? own : tn_span{nullptr, address, bytes, TN_SPACE_HOST_ADDRESS, 0};
+  room.carried = pinned_ ? tn_span{nullptr, address, bytes, TN_SPACE_DEVICE_ADDRESS, 0} : own;
   return room;
 }
 
@@ -127,7 +129,7 @@ Result<tn_span> Staged::stage(Stream& stream, const tn_span& span, bool down, bo
   Room room = TN_TRY(make_room(stream, span.bytes));
   if (down) out.down.push_back({span, room.staged});
   if (up) out.up.push_back({span, room.staged});
-  const tn_span seen = host_at(room.address, span.bytes);
+  const tn_span seen = room.carried;
   out.rooms.push_back(std::move(room));
   return seen;
 }

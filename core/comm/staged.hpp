@@ -40,8 +40,8 @@ class Staged final : public detail::CommState {
   // Host memory as both sides see it.
   struct Room {
     Buffer memory{};
-    tn_span staged{};      // for copies of the caller's stream
-    uint64_t address = 0;  // for the carrier
+    tn_span staged{};   // for copies of the caller's stream
+    tn_span carried{};  // for the carrier's operations
   };
   // One copy between the device and the host.
   struct Travel {
@@ -62,7 +62,7 @@ class Staged final : public detail::CommState {
   Stream line_;                          // the carrier's
   std::shared_ptr<CommState> carrying_;  // ends before its stream
   std::mutex mutex_;                     // one group at a time is put onto the carrier's stream
-  bool pinned_ = false;                  // the device has host memory that its copies reach without waiting
+  bool pinned_ = false;                  // staging lies in the device's host memory, else in the carrier's
 };
 
 }  // namespace tenon::comm

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 constexpr auto tick = 20ms;
 constexpr uint32_t ticks_per_look = 10;  // at the store, which may be a network away
-constexpr size_t kept_notes = 64;
+constexpr size_t kept_notes = 64, longest_words = 400;
 constexpr auto ending = 2s;  // for a verdict that is being written
 constexpr std::string_view left = "left";
 
@@ -35,6 +35,16 @@ std::string words(const tn_comm_op& op, Route route) {
          std::string(name(route));
 }
 
+// How far an end is from its cause: a stream that failed in one part passes over its groups of the others, which then say
+// that they were aborted.
+int consequence(int32_t code) noexcept {
+  return code == TN_MISMATCH    ? 0
+         : code == TN_PEER_LOST ? 1
+         : code == TN_TIMEOUT   ? 2
+         : code == TN_ABORTED   ? 4
+                                : 3;
+}
+
 // The code in front, then the message.
 std::string packed(const Error& error) { return std::to_string(error.code) + "\n" + error.message; }
 Error unpacked(const std::string& text) {
@@ -47,9 +57,11 @@ Error unpacked(const std::string& text) {
 
 }  // namespace
 
-// What ranks answered: how many groups they have submitted, and the last of them in words.
+// What ranks answered: what they saw, how many groups they have submitted, and the last of them in words.
 struct Watch::Answers {
   struct Said {
+    int32_t code = TN_OK;  // of what it saw
+    std::string seen{};
     uint64_t submitted = 0;
     std::vector<std::string> notes{};  // the last one is of group `submitted`
     const std::string* group(uint64_t number) const {
@@ -60,6 +72,16 @@ struct Watch::Answers {
   };
   std::vector<uint32_t> silent{}, gone{};
   std::vector<std::pair<uint32_t, Said>> said{};
+
+  static Said read(const std::string& text) {
+    std::vector<std::string> lines = base::split(text, '\n');
+    lines.resize(std::max<size_t>(lines.size(), 3));
+    Said out{.seen = lines[1]};
+    std::from_chars(lines[0].data(), lines[0].data() + lines[0].size(), out.code);
+    std::from_chars(lines[2].data(), lines[2].data() + lines[2].size(), out.submitted);
+    out.notes.assign(lines.begin() + 3, lines.end());
+    return out;
+  }
 
   // The first group that two ranks submitted differently, in words; empty when there is none.
   std::string difference() const {
@@ -151,13 +173,16 @@ std::optional<Error> Watch::verdict() const {
   return verdict_ ? verdict_ : asked_;
 }
 
+// Of what ended, that which is least a consequence of the rest.
 Status Watch::first_trouble() const {
   const std::lock_guard lock(parts_mutex_);
+  Status worst;
   for (const auto& part : watched_) {
     Status health = part->health();
-    if (!health.ok()) return health;
+    if (!health.ok() && (worst.ok() || consequence(health.code()) < consequence(worst.code())))
+      worst = std::move(health);
   }
-  return {};
+  return worst;
 }
 
 bool Watch::trouble() const {
@@ -193,7 +218,7 @@ bool Watch::pause() {
   std::unique_lock lock(mutex_);
   wakes_.wait_for(lock, tick, [this] { return stopping_ || woken_; });
   woken_ = false;
-  return !stopping_;
+  return !stopping_ || (asked_ && !verdict_);  // an end that was asked for is told even by who leaves
 }
 
 void Watch::run() {
@@ -214,10 +239,12 @@ void Watch::run() {
 }
 
 void Watch::answer() {
-  std::string said;
+  const Status seen = first_trouble();
+  std::string said =
+      std::to_string(seen.code()) + "\n" + base::printable(seen.message(), longest_words) + "\n";
   {
     const std::lock_guard lock(mutex_);
-    said = std::to_string(submitted_);
+    said += std::to_string(submitted_);
     for (const std::string& group : notes_) said += "\n" + group;
   }
   static_cast<void>(store_.set(key("here", rank_), said));
@@ -264,22 +291,24 @@ Watch::Answers Watch::hear() {
       answers.gone.push_back(q);
       continue;
     }
-    Answers::Said said{.notes = base::split(*text, '\n')};
-    const std::string& count = said.notes.front();
-    std::from_chars(count.data(), count.data() + count.size(), said.submitted);
-    said.notes.erase(said.notes.begin());
-    answers.said.emplace_back(q, std::move(said));
+    answers.said.emplace_back(q, Answers::read(*text));
   }
   return answers;
 }
 
-// Who is the cause of what this rank saw.
+// Who is the cause of what this rank, or one that answers, saw.
 Error Watch::judged(const Status& seen) {
   const Answers answers = hear();
-  const bool waited = seen.code() == TN_TIMEOUT || seen.code() == TN_PEER_LOST || seen.code() == TN_MISMATCH;
+  Error cause = seen.error();
+  uint32_t witness = rank_;
+  for (const auto& [rank, own] : answers.said) {
+    if (own.code == TN_OK || consequence(own.code) >= consequence(cause.code)) continue;
+    cause = {.code = own.code, .message = own.seen};
+    witness = rank;
+  }
+  const bool waited = cause.code == TN_TIMEOUT || cause.code == TN_PEER_LOST || cause.code == TN_MISMATCH;
   const std::string difference = waited ? answers.difference() : "";
   const std::vector<uint32_t> late = answers.late();
-  Error cause = seen.error();
   std::string who;
   if (!answers.silent.empty()) {
     if (cause.code != TN_TIMEOUT) cause.code = TN_PEER_LOST;
@@ -295,8 +324,8 @@ Error Watch::judged(const Status& seen) {
   } else {
     who = "one of its parts ended";
   }
-  cause.message = "communicator '" + name_ + "': " + who + "; rank " + std::to_string(rank_) +
-                  " saw it first: " + cause.message;
+  cause.message =
+      "communicator '" + name_ + "': " + who + "; rank " + std::to_string(witness) + " saw: " + cause.message;
   return cause;
 }
 
