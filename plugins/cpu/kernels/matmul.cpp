@@ -2,7 +2,7 @@
 // matmul.cpp: from a matmul node, and its epilogue, to a product that an engine takes: packed, cast, folded.
 //
 // f32 and bf16 are computed as they are, by oneDNN or on tile registers (gemm_ways.cpp); f16, and bf16 where the processor
-// lacks AVX-512, are computed in f32; f64 runs in plain loops.
+// lacks AVX-512 or the depth is odd, are computed in f32; f64 runs in plain loops.
 // Invariant: an operand that no engine reads as it lies is first copied to dense memory in the workspace.
 #include "matmul.hpp"
 #include "builder.hpp"
@@ -97,7 +97,10 @@ class Lowering {
       builder_.add(plain_gemm(gemm_in(dtype, result)));
       return {};
     }
-    const uint32_t first = matmul_dtype(dtype);
+    // Products of pairs multiply what lies behind an odd depth by zero, and an infinity there makes NaN of it.
+    const bool in_pairs = dtype == TN_DTYPE_bf16 && !driver::has_bf16_tiles();
+    const uint32_t first =
+        in_pairs && depth() % 2 != 0 ? static_cast<uint32_t>(TN_DTYPE_f32) : matmul_dtype(dtype);
     Status built = build_product(first, result);
     if (built.code() == TN_UNSUPPORTED && first != TN_DTYPE_f32) {
       pending_.clear();
