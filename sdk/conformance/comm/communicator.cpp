@@ -24,13 +24,12 @@ std::string missing_function(const tn_comm_api& api) {
   return {};
 }
 
-tn_comm_options options_of(const tn_store* store, const std::string& name, uint32_t flags,
-                           uint64_t timeout_ns) {
+tn_comm_options options_of(const tn_store* store, const char* name, uint32_t flags, uint64_t timeout_ns) {
   return {.size = sizeof(tn_comm_options),
           .flags = flags,
           .timeout_ns = timeout_ns,
           .store = store,
-          .name = name.c_str(),
+          .name = name,
           .next = nullptr};
 }
 
@@ -56,7 +55,7 @@ Result<Communicator> Communicator::create(Context& t, const Device& device, uint
                                           std::span<const std::byte> id, const tn_store* store,
                                           const std::string& name, const CommForm& form) {
   const uint64_t timeout_ns = form.timeout_ns != 0 ? form.timeout_ns : t.settings().patience_ns;
-  const tn_comm_options options = options_of(store, name, form.flags, timeout_ns);
+  const tn_comm_options options = options_of(store, name.c_str(), form.flags, timeout_ns);
   tn_comm* handle = nullptr;
   TN_TRY(t.call("comm.create", [&](tn_error* e) {
     return device.api().comm.create(device.handle(), rank, size, id.data(), id.size(), &options, &handle, e);
