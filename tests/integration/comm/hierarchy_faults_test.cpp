@@ -23,7 +23,7 @@ Result<Hierarchy> in_pairs(Rank& r) {
   return Hierarchy::create(r.comm, {.hierarchical_allreduce_inter_nranks = 2, .route = Route::flat});
 }
 
-World patient() { return {.comm = {.timeout = std::chrono::milliseconds(800)}}; }
+CommOptions patient() { return {.timeout = std::chrono::milliseconds(800)}; }
 
 void check_all(const std::vector<Status>& told, int32_t code, const std::string& part) {
   for (const Status& outcome : told) {
@@ -35,11 +35,12 @@ void check_all(const std::vector<Status>& told, int32_t code, const std::string&
 }  // namespace
 
 TEST_CASE("hierarchy faults: an abort ends work in flight on every rank of every group, naming who aborted") {
+  const Device device = comm_test::open({});
   for (const Route route : {Route::leaders, Route::sharded}) {
     std::atomic<uint32_t> in{0};
     std::atomic<Clock::time_point> aborted{};
     std::atomic<double> slowest{0};
-    const auto told = outcomes({}, 6, [&](Rank& r) -> Status {
+    const auto told = outcomes(device, {}, 6, [&](Rank& r) -> Status {
       Hierarchy h = TN_TRY(in_pairs(r));
       TN_TRY(sum(r, h, route, 100));
       const Buffer data = TN_TRY(r.buffer(4'000));
@@ -66,10 +67,11 @@ TEST_CASE("hierarchy faults: an abort ends work in flight on every rank of every
 }
 
 TEST_CASE("hierarchy faults: a rank that does not come is named to all, not the leader who waits for it") {
+  const Device device = comm_test::open({});
   for (const Route route : {Route::leaders, Route::sharded}) {
     std::atomic<uint32_t> told_ranks{0};
     const auto start = Clock::now();
-    const auto told = outcomes(patient(), 6, [&](Rank& r) -> Status {
+    const auto told = outcomes(device, patient(), 6, [&](Rank& r) -> Status {
       Hierarchy h = TN_TRY(in_pairs(r));
       TN_TRY(sum(r, h, route, 1'000));
       if (r.rank == 5) {
@@ -92,8 +94,9 @@ TEST_CASE("hierarchy faults: ranks that submit different things are told both si
     Route route;
     const char* said;
   };
+  const Device device = comm_test::open({});
   for (const Case& odd : {Case{17, Route::leaders, "17 f32"}, Case{16, Route::flat, "16 f32, flat"}}) {
-    const auto told = outcomes(patient(), 4, [&](Rank& r) -> Status {
+    const auto told = outcomes(device, patient(), 4, [&](Rank& r) -> Status {
       Hierarchy h = TN_TRY(in_pairs(r));
       return r.rank == 2 ? sum(r, h, odd.route, odd.count) : sum(r, h, Route::leaders, 16);
     });
@@ -103,7 +106,8 @@ TEST_CASE("hierarchy faults: ranks that submit different things are told both si
 }
 
 TEST_CASE("hierarchy faults: a rank that destroys its part is named, and world serves the others no more") {
-  const auto told = outcomes(patient(), 4, [&](Rank& r) -> Status {
+  const Device device = comm_test::open({});
+  const auto told = outcomes(device, patient(), 4, [&](Rank& r) -> Status {
     Hierarchy h = TN_TRY(in_pairs(r));
     TN_TRY(sum(r, h, Route::sharded, 1'000));
     if (r.rank == 1) {
@@ -119,7 +123,7 @@ TEST_CASE("hierarchy faults: a rank that destroys its part is named, and world s
 }
 
 TEST_CASE("hierarchy faults: one that ended orderly leaves world as it was, and another can be made") {
-  together({}, 4, [](Rank& r) -> Status {
+  together(World{}, 4, [](Rank& r) -> Status {
     for (int i = 0; i < 3; ++i) {
       Hierarchy h = TN_TRY(in_pairs(r));
       TN_TRY(sum(r, h, Route::leaders, 5'000));

@@ -66,7 +66,7 @@ Result<Hierarchy> by_number(Rank& r, uint32_t per_group, std::vector<uint32_t> l
 }  // namespace
 
 TEST_CASE("hierarchy: every dtype and reduction on every route is the flat result") {
-  together({}, 6, [](Rank& r) -> Status {
+  together(World{}, 6, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 3));
     for (const DType dtype : reducible) {
       for (const Reduction how : reductions) {
@@ -83,7 +83,7 @@ TEST_CASE("hierarchy: every dtype and reduction on every route is the flat resul
 }
 
 TEST_CASE("hierarchy: 16 ranks in 4 groups, led by 3, 5, 10 and 13") {
-  together({}, 16, [](Rank& r) -> Status {
+  together(World{}, 16, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 4, {13, 3, 10, 5}));
     const std::vector<uint32_t> leaders(h.leaders().begin(), h.leaders().end());
     if (leaders != std::vector<uint32_t>{3, 5, 10, 13} || h.groups().size() != 4 || h.ranks_per_group() != 4)
@@ -107,6 +107,7 @@ TEST_CASE("hierarchy: random sizes, ranks, groups, leaders, dtypes and routes ar
   const uint64_t seed = tenon::test::seed();
   const auto rounds = tenon::test::full_or<uint64_t>("rounds", 8, 200);
   std::mt19937_64 random(seed);
+  const Device device = comm_test::open({});
   for (uint64_t round = 0; round < rounds; ++round) {
     const auto size = static_cast<uint32_t>(2 + random() % 9);
     const auto texts = static_cast<uint32_t>(1 + random() % size);
@@ -114,7 +115,7 @@ TEST_CASE("hierarchy: random sizes, ranks, groups, leaders, dtypes and routes ar
     for (std::string& group : groups) group = "group " + std::to_string(random() % texts);
     const uint64_t draws = random();
     INFO("round ", round, " of seed ", seed);
-    together({}, size, [&](Rank& r) -> Status {
+    together(device, size, [&](Rank& r) -> Status {
       Hierarchy h = TN_TRY(Hierarchy::create(r.comm, {.group = groups[r.rank], .route = Route::flat}));
       std::mt19937_64 drawn(draws);
       for (int i = 0; i < 12; ++i) {
@@ -127,7 +128,7 @@ TEST_CASE("hierarchy: random sizes, ranks, groups, leaders, dtypes and routes ar
 }
 
 TEST_CASE("hierarchy: all-reduces of one group go their ways, and other operations go with them") {
-  together({}, 4, [](Rank& r) -> Status {
+  together(World{}, 4, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 2));
     for (const Route route : routes) {
       const Buffer one = TN_TRY(r.uploaded(brought(f32, 1, r.rank, 999)))
@@ -151,7 +152,7 @@ TEST_CASE("hierarchy: all-reduces of one group go their ways, and other operatio
 }
 
 TEST_CASE("hierarchy: a mean of f16 is right where the sum of a group would overflow") {
-  together({}, 4, [](Rank& r) -> Status {
+  together(World{}, 4, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 2));
     for (const Route route : routes) {
       std::vector<std::byte> own(6), mean(6);
@@ -169,7 +170,7 @@ TEST_CASE("hierarchy: a mean of f16 is right where the sum of a group would over
 }
 
 TEST_CASE("hierarchy: a factor on the device counts once") {
-  together({}, 4, [](Rank& r) -> Status {
+  together(World{}, 4, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 2));
     for (const Route route : routes) {
       std::vector<std::byte> half(4), sum(28);
@@ -191,7 +192,7 @@ TEST_CASE("hierarchy: a factor on the device counts once") {
 }
 
 TEST_CASE("hierarchy: a deterministic communicator gives flat's bits whatever route is asked for") {
-  together({.comm = {.deterministic = true}}, 4, [](Rank& r) -> Status {
+  together(World{.comm = {.deterministic = true}}, 4, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 2));
     std::mt19937_64 random(5 + r.rank);
     std::vector<float> own(5'000);
@@ -214,7 +215,7 @@ TEST_CASE("hierarchy: a deterministic communicator gives flat's bits whatever ro
 }
 
 TEST_CASE("hierarchy: ranks of one host are one group, and the routes that need several are told as notes") {
-  together({}, 3, [](Rank& r) -> Status {
+  together(World{}, 3, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(Hierarchy::create(r.comm, {.route = Route::sharded}));
     if (h.groups().size() != 1 || h.notes().size() != 1 || h.notes()[0].effective != "flat")
       return wrong(h.summary());
@@ -227,7 +228,7 @@ TEST_CASE("hierarchy: ranks of one host are one group, and the routes that need 
 }
 
 TEST_CASE("hierarchy: groups of several sizes have leaders and no shards") {
-  together({}, 5, [](Rank& r) -> Status {
+  together(World{}, 5, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(Hierarchy::create(
         r.comm, {.group = r.rank < 3 ? "a" : "b", .leaders = {4, 2}, .route = Route::sharded}));
     if (h.notes().size() != 1 || h.notes()[0].effective != "leaders" || h.ranks_per_group() != 0)
@@ -237,7 +238,7 @@ TEST_CASE("hierarchy: groups of several sizes have leaders and no shards") {
 }
 
 TEST_CASE("hierarchy: each size goes the route that costs least") {
-  together({}, 4, [](Rank& r) -> Status {
+  together(World{}, 4, [](Rank& r) -> Status {
     const std::vector<CommTarget::Measured> costs{{Route::flat, CostTable::linear(100, 1)},
                                                   {Route::leaders, CostTable::linear(500, 0.5)},
                                                   {Route::sharded, CostTable::linear(2'000, 0.25)}};
@@ -258,7 +259,7 @@ TEST_CASE("hierarchy: each size goes the route that costs least") {
 
 TEST_CASE("hierarchy: measured costs are the same on all ranks, and each size takes its route") {
   std::vector<std::vector<CommTarget::Measured>> told(4);
-  together({}, 4, [&](Rank& r) -> Status {
+  together(World{}, 4, [&](Rank& r) -> Status {
     Hierarchy h = TN_TRY(
         Hierarchy::create(r.comm, {.hierarchical_allreduce_inter_nranks = 2, .measured_bytes = 1 << 16}));
     told[r.rank].assign(h.costs().begin(), h.costs().end());
@@ -289,8 +290,9 @@ TEST_CASE("hierarchy: options that cannot be are refused by name") {
       {{.hierarchical_allreduce_inter_nranks = 2, .leaders = {0, 2, 9}}, "name one of each"},
       {{.group = "a\nb"}, "more than one line"},
       {{.costs = {{Route::flat, {}}}}, "without points"}};
+  const Device device = comm_test::open({});
   for (const Case& odd : cases) {
-    together({}, 4, [&](Rank& r) -> Status {
+    together(device, 4, [&](Rank& r) -> Status {
       const auto made = Hierarchy::create(r.comm, odd.options);
       const bool refused =
           made.code() == TN_INVALID && made.message().find(odd.said) != std::string_view::npos;
@@ -300,7 +302,7 @@ TEST_CASE("hierarchy: options that cannot be are refused by name") {
 }
 
 TEST_CASE("hierarchy: a group that cannot be is refused alone") {
-  together({}, 4, [](Rank& r) -> Status {
+  together(World{}, 4, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 2));
     const Buffer data = TN_TRY(r.uploaded(brought(u8, 1, r.rank, 64)));
     const tn_span some = TN_TRY(data.slice(0, 32));

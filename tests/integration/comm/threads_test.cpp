@@ -9,7 +9,7 @@ using namespace comm_test;
 namespace {
 
 void together(uint32_t size, const std::function<Status(Rank&)>& body) {
-  comm_test::together({}, size, body);
+  comm_test::together(World{}, size, body);
 }
 
 }  // namespace
