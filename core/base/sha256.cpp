@@ -71,7 +71,8 @@ __attribute__((target("sha,sse4.1"))) void digest_sha_ni(State& state, const std
                                                          size_t blocks) noexcept {
   const auto load = [](const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); };
   const __m128i big_endian = _mm_set_epi64x(0x0c0d0e0f08090a0b, 0x0405060700010203);
-  const __m128i badc = _mm_shuffle_epi32(load(&state[0]), 0xb1), hgfe = _mm_shuffle_epi32(load(&state[4]), 0x1b);
+  const __m128i badc = _mm_shuffle_epi32(load(&state[0]), 0xb1),
+                hgfe = _mm_shuffle_epi32(load(&state[4]), 0x1b);
   __m128i abef = _mm_alignr_epi8(badc, hgfe, 8), cdgh = _mm_blend_epi16(hgfe, badc, 0xf0);
   for (; blocks > 0; --blocks, bytes += 64) {
     const __m128i abef_before = abef, cdgh_before = cdgh;
