@@ -15,8 +15,9 @@ void together(uint32_t size, const std::function<Status(Rank&)>& body) {
 }  // namespace
 
 TEST_CASE("threads: every dtype and reduction of all_reduce is the reference's, bit for bit") {
+  const Device device = comm_test::open({});
   for (const uint32_t size : {1u, 2u, 3u, 5u}) {
-    together(size, [&](Rank& r) -> Status {
+    comm_test::together(device, size, [&](Rank& r) -> Status {
       for (const DType dtype : reducible) {
         for (const Reduction how : reductions) {
           if (!has_meaning(dtype, how)) continue;
@@ -34,8 +35,9 @@ TEST_CASE("threads: every dtype and reduction of all_reduce is the reference's, 
 TEST_CASE("threads: random collectives on three communicators, in place and not, are the reference's") {
   const uint64_t seed = tenon::test::seed();
   const auto rounds = tenon::test::full_or<uint64_t>("rounds", 60, 2'000);
+  const Device device = comm_test::open({});
   for (const uint32_t size : {2u, 4u, 7u}) {
-    together(size, [&](Rank& r) -> Status {
+    comm_test::together(device, size, [&](Rank& r) -> Status {
       std::mt19937_64 random(seed + size);
       Communicator second =
           TN_TRY(Communicator::create(r.device, r.store, r.rank, r.size, {.name = "second"}));
