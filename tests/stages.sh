@@ -57,11 +57,26 @@ count_tests() {
 run_ctest() {
   local preset=$1
   shift
+  rm -f "build/$preset/Testing/Temporary/"LastTest{,sFailed}.log
   sane ctest --preset "$preset" -j "$(nproc)" "$@"
+}
+
+# What each failed test said last, once more: between it and the summary there may be thousands of lines.
+retell_failures() {
+  local failed name
+  for failed in build/*/Testing/Temporary/LastTestsFailed.log; do
+    [[ -f $failed ]] || continue
+    while IFS=: read -r _ name; do
+      printf '\n-- failed: %s (%s)\n' "$name" "$(cut -d/ -f2 <<<"$failed")"
+      NAME=$name awk '/^[0-9]+\/[0-9]+ Testing: / { ours = substr($0, index($0, ": ") + 2) == ENVIRON["NAME"] } ours' \
+        "${failed%sFailed.log}.log" | grep -vE '^(Command|Directory|Test time|-----|"|<end)' | tail -n 15
+    done <"$failed"
+  done
 }
 
 close_tests() {
   local total line
+  [[ $FAILED -eq 0 ]] || retell_failures
   say "summary"
   printf '%-34s %8s  %s\n' stage minutes result
   for line in "${STAGES[@]}"; do

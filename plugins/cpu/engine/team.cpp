@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// team.cpp: the parallel region.
+// team.cpp: the parallel region, and its threads.
 //
 // Invariant: a team has either one thread or its full share, so OpenMP's pool keeps its size from one command to the next,
 // and streams that compute at once share the processors.
@@ -40,5 +40,12 @@ TeamSize::TeamSize(unsigned threads) noexcept : before_(omp_get_max_threads()) {
 }
 
 TeamSize::~TeamSize() { omp_set_num_threads(before_); }
+
+// LLVM's OpenMP has one pool for all threads, and would end that.
+void dismiss_team() noexcept {
+#if !defined(__clang__)
+  omp_pause_resource(omp_pause_hard, omp_get_initial_device());
+#endif
+}
 
 }  // namespace tenon::cpu

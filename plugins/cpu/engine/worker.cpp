@@ -74,7 +74,7 @@ void Worker::serve() noexcept {
   uint64_t served = timeline_->progress();
   for (;;) {
     const uint64_t published = queue_.published();
-    if (published == served && !idle(served)) return;
+    if (published == served && !idle(served)) return dismiss_team();
     for (; served < published; ++served) serve_one(queue_.slot(served), served + 1);
   }
 }
