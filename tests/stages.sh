@@ -63,13 +63,14 @@ run_ctest() {
 
 # What each failed test said last, once more: between it and the summary there may be thousands of lines.
 retell_failures() {
-  local failed name
+  local failed name preset
   for failed in build/*/Testing/Temporary/LastTestsFailed.log; do
     [[ -f $failed ]] || continue
+    preset=${failed#build/} preset=${preset%%/*}
     while IFS=: read -r _ name; do
-      printf '\n-- failed: %s (%s)\n' "$name" "$(cut -d/ -f2 <<<"$failed")"
+      printf '\n-- failed: %s (%s)\n' "$name" "$preset"
       NAME=$name awk '/^[0-9]+\/[0-9]+ Testing: / { ours = substr($0, index($0, ": ") + 2) == ENVIRON["NAME"] } ours' \
-        "${failed%sFailed.log}.log" | grep -vE '^(Command|Directory|Test time|-----|"|<end)' | tail -n 15
+        "build/$preset/Testing/Temporary/LastTest.log" | grep -vE '^(Command|Directory|Test time|-----|"|<end)' | tail -n 15
     done <"$failed"
   done
 }
