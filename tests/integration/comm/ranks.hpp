@@ -147,30 +147,52 @@ inline CommOp op_of(const Rank& r, const Task& t, const tn_span& send, const tn_
   }
 }
 
-// Runs the task on `comm` and compares. [a rank's thread]
-inline Status perform(Rank& r, Communicator& comm, Stream& stream, const Task& t) {
-  const Prepared p = prepare(r, t);
+// A task that was submitted, and what must come of it.
+struct UnderWay {
+  Task task;
+  Prepared prepared;
+  Buffer one, two;
+  std::vector<std::byte> found;
+};
+
+// Submits the task, and the download of its result. [a rank's thread]
+inline Result<UnderWay> begin(Rank& r, Communicator& comm, Stream& stream, const Task& t) {
+  UnderWay out{.task = t, .prepared = prepare(r, t), .one = {}, .two = {}, .found = {}};
+  const Prepared& p = out.prepared;
   const uint64_t block = bytes(t.dtype, t.count), room = block * r.size;
-  const Buffer one = TN_TRY(r.device.allocate(stream, room));
-  const Buffer two = t.in_place ? Buffer() : TN_TRY(r.device.allocate(stream, room));
+  out.one = TN_TRY(r.device.allocate(stream, room));
+  if (!t.in_place) out.two = TN_TRY(r.device.allocate(stream, room));
   const auto part = [](const Buffer& buffer, uint64_t at, uint64_t bytes) {
     tn_span span = buffer.span();
     span.offset += at;
     span.bytes = bytes;
     return span;
   };
-  const tn_span send = part(one, t.in_place ? p.send_at : 0, p.send.size());
+  const tn_span send = part(out.one, t.in_place ? p.send_at : 0, p.send.size());
   const uint64_t get = t.kind == TN_COMM_REDUCE ? block : p.expected.size();
-  const tn_span recv = part(t.in_place ? one : two, t.in_place ? p.recv_at : 0, get);
+  const tn_span recv = part(t.in_place ? out.one : out.two, t.in_place ? p.recv_at : 0, get);
   if (!p.send.empty()) TN_TRY(stream.upload(send, p.send));
   TN_TRY(comm.submit(stream, {op_of(r, t, send, recv)}));
-  std::vector<std::byte> found(p.expected.size());
-  if (!found.empty()) TN_TRY(stream.download(found, recv));
+  out.found.resize(p.expected.size());
+  if (!out.found.empty()) TN_TRY(stream.download(out.found, recv));
+  return out;
+}
+
+// Compares, once its stream is through. [a rank's thread]
+inline Status check(const Rank& r, const UnderWay& done) {
+  const std::vector<std::byte>& expected = done.prepared.expected;
+  if (done.found == expected) return {};
+  const auto wrong =
+      std::mismatch(done.found.begin(), done.found.end(), expected.begin()).first - done.found.begin();
+  return Status(TN_INTERNAL, words(done.task) + ": rank " + std::to_string(r.rank) + " of " +
+                                 std::to_string(r.size) + " differs at byte " + std::to_string(wrong));
+}
+
+// Runs the task on `comm` and compares. [a rank's thread]
+inline Status perform(Rank& r, Communicator& comm, Stream& stream, const Task& t) {
+  const UnderWay task = TN_TRY(begin(r, comm, stream, t));
   TN_TRY(stream.sync());
-  if (found == p.expected) return {};
-  const auto wrong = std::mismatch(found.begin(), found.end(), p.expected.begin()).first - found.begin();
-  return Status(TN_INTERNAL, words(t) + ": rank " + std::to_string(r.rank) + " of " + std::to_string(r.size) +
-                                 " differs at byte " + std::to_string(wrong));
+  return check(r, task);
 }
 
 // The next of an endless row of tasks; the same for all ranks that draw from equal generators.
