@@ -19,6 +19,7 @@ namespace {
 using trace::JsonReader, trace::Keys;
 using Names = std::span<const std::string_view>;
 
+constexpr std::string_view foreign_lacks = "tenon.trace";
 constexpr double most_us = 9e12;                          // beyond it a double has no whole nanoseconds
 constexpr int64_t latest_ns = 4'000'000'000'000'000'000;  // the sum of two does not overflow
 
@@ -77,10 +78,7 @@ Result<Trace> Reading::run() {
   TN_TRY(reader_.object(
       [&](const std::string& key) -> Status { return top(TN_TRY(keys.place(reader_, key))); }));
   TN_TRY(reader_.end());
-  if (format_.empty())
-    return Status(TN_INVALID,
-                  "otherData has no format, so this is no trace of Timeline::write or `tenon trace`: "
-                  "open other traces at ui.perfetto.dev");
+  if (format_.empty()) return Status(TN_INVALID, "otherData has no format: write the file again");
   if (!keys.has(2)) return Status(TN_INVALID, "there is no traceEvents: write the file again");
   TN_TRY(place_events());
   return std::move(out_);
@@ -265,6 +263,10 @@ Status Reading::place_events() {
 }  // namespace
 
 Result<Trace> Trace::parse(std::string_view text, std::string_view file) {
+  if (text.find(foreign_lacks) == std::string_view::npos)
+    return Status(TN_INVALID,
+                  std::string(file) +
+                      " is no trace that Timeline::write or `tenon trace` wrote: open it at ui.perfetto.dev");
   auto read = Reading(text).run();
   if (read.ok()) return read;
   return Status(read.code(), std::string(file) + ": " + std::string(read.message()));

@@ -104,12 +104,12 @@ std::vector<TraceBucket> buckets_of(const Trace& trace) {
 // Right-aligned cells; "µ" takes two bytes and one column.
 std::string row(std::initializer_list<std::string> cells) {
   std::string out;
-  size_t column = 0;
   for (const std::string& cell : cells) {
     const auto length = static_cast<size_t>(
         std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-    const size_t width = column++ == 0 ? 6 : 14;
-    out += std::string(width > length ? width - length : 1, ' ') + cell;
+    const size_t width = out.empty() ? 6 : 14;
+    if (!out.empty()) out += ' ';
+    out += std::string(width - std::min(width, length), ' ') + cell;
   }
   return out + "\n";
 }

@@ -2,7 +2,7 @@
 // timeline.cpp: pieces of work that wait for their times, and those that have them.
 //
 // A device keeps the times of some thousand values only, so they are fetched while work goes on: each piece that comes fetches
-// two of its stream that are over. Invariant: nothing waits for work while it holds the lock.
+// up to two old ones of its stream. Invariant: nothing waits for work while it holds the lock.
 #include <tenon/timeline.hpp>
 
 #include "base/text.hpp"
@@ -38,6 +38,8 @@ struct Measured {
 // A stream and its pieces that are on their way: a ring.
 struct Lane {
   static constexpr size_t room = 1024;
+  static constexpr size_t young =
+      512;  // pieces that are not asked about yet: most devices are not as far behind
   Stream stream{};
   std::vector<Piece> ring = std::vector<Piece>(room);
   size_t first = 0, count = 0;
@@ -149,7 +151,7 @@ bool Timeline::State::fetch(uint32_t lane) {
 void Timeline::State::add(const Stream& stream, Piece piece, std::string_view name) {
   const std::lock_guard lock(mutex);
   const uint32_t lane = lane_of(stream);
-  for (int i = 0; i < 2 && fetch(lane); ++i) continue;
+  for (int i = 0; i < 2 && lanes[lane]->count >= Lane::young && fetch(lane); ++i) continue;
   if (lanes[lane]->count == Lane::room) {
     ++dropped;
     return;

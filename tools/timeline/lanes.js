@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lanes: a canvas with a row for each stream, over the span of time that is shown.
-// Invariant: a frame costs what is visible: neighbours too narrow to tell apart are drawn as one, and nothing is drawn twice.
+// Invariant: a frame draws no more bars than a lane has columns of pixels, however many events there are.
 "use strict";
 const trace = JSON.parse(document.getElementById("trace").textContent);
 const KINDS = ["kernel", "copy", "collective", "wait", "host"];
@@ -14,7 +14,10 @@ const view = {...whole};  // what is shown
 const rows = [];          // of the picture: {y, lane} or {y, rank}
 let size = {width: 0, height: 0, label: 0}, colours = {}, chosen = null, laneChosen = 0, asked = false;
 
-for (const lane of trace.lanes) lane.count = lane.events.length / FIELDS;
+for (const lane of trace.lanes) {
+  lane.events = Float64Array.from(lane.events);
+  lane.count = lane.events.length / FIELDS;
+}
 let height = AXIS;
 trace.lanes.forEach((lane, i) => {
   if (i === 0 || trace.lanes[i - 1].rank !== lane.rank) {
@@ -72,6 +75,39 @@ function bar(kind, from, to, y) {
   else brush.fillRect(from, y + (LANE - BAR) / 2, to - from, BAR);
 }
 
+// Events narrower than a column of pixels or two: a column has the colour of the kind that fills most of it, and neighbours
+// of one colour are one bar.
+const narrow = {
+  share: new Float64Array(KINDS.length), column: -1, kind: -1, from: 0, to: 0,
+  add(kind, from, length, y) {
+    const column = Math.floor(from);
+    if (column !== this.column) this.closeColumn(y);
+    this.column = column;
+    this.share[kind] += length + 1e-9;  // one of no length is there, too
+  },
+  closeColumn(y) {
+    if (this.column < 0) return;
+    let kind = 0;
+    for (let i = 1; i < this.share.length; ++i) if (this.share[i] > this.share[kind]) kind = i;
+    this.share.fill(0);
+    if (kind !== this.kind || this.column !== this.to) {
+      this.drawRun(y);
+      this.kind = kind;
+      this.from = this.column;
+    }
+    this.to = this.column + 1;
+    this.column = -1;
+  },
+  drawRun(y) {
+    if (this.kind >= 0) bar(this.kind, this.from, this.to, y);
+    this.kind = -1;
+  },
+  flush(y) {
+    this.closeColumn(y);
+    this.drawRun(y);
+  },
+};
+
 function label(text, from, to, y) {
   if (to - from < 30) return;
   brush.save();
@@ -86,38 +122,38 @@ function label(text, from, to, y) {
 function drawLane(lane, y) {
   brush.fillStyle = colours.row;
   brush.fillRect(size.label, y + (LANE - BAR) / 2, size.width - size.label, BAR);
-  const e = lane.events;
-  let run = null;  // narrow neighbours of one kind
-  const flush = () => { if (run) bar(run.kind, run.from, Math.max(run.to, run.from + 1), y); run = null; };
+  const e = lane.events, wide = scale(), left = size.label - view.from * wide;
   for (let i = firstAfter(lane, view.from) * FIELDS; i < e.length && e[i] < view.to; i += FIELDS) {
-    const from = Math.max(x(e[i]), size.label), to = Math.min(x(e[i] + e[i + 1]), size.width), kind = e[i + 2];
+    const from = Math.max(left + e[i] * wide, size.label), kind = e[i + 2];
+    const to = Math.min(left + (e[i] + e[i + 1]) * wide, size.width);
     if (to < size.label) continue;
-    if (to - from >= 2) {
-      flush();
-      bar(kind, from, to - (to - from > 4 ? 1 : 0), y);  // a gap, so that neighbours are two
-      if (kind !== 3) label(e[i + 5] >= 0 ? `${e[i + 5]}: ${trace.names[e[i + 3]]}` : trace.names[e[i + 3]], from, to, y);
-    } else if (run && run.kind === kind && from - run.to < 1) {
-      run.to = Math.max(run.to, to);
-    } else {
-      flush();
-      run = {kind, from, to};
+    if (to - from < 2) {
+      narrow.add(kind, from, to - from, y);
+      continue;
     }
+    narrow.flush(y);
+    bar(kind, from, to - (to - from > 4 ? 1 : 0), y);  // a gap, so that neighbours are two
+    if (kind !== 3) label(e[i + 5] >= 0 ? `${e[i + 5]}: ${trace.names[e[i + 3]]}` : trace.names[e[i + 3]], from, to, y);
   }
-  flush();
+  narrow.flush(y);
 }
 
-// Over a rank: when its communication was exposed.
+// Over a rank: when its communication was exposed. Pieces that meet in a column of pixels are one bar.
 function drawExposed(pieces, y) {
   brush.fillStyle = colours.exposed;
-  let last = -1;
-  for (let i = 0; i < pieces.length; i += 2) {
+  const wide = scale(), left = size.label - view.from * wide;
+  let from = 0, to = -1;
+  const flush = () => { if (to > from) brush.fillRect(from, y + RANK - 8, to - from, 5); };
+  for (let i = 0; i < pieces.length && pieces[i] <= view.to; i += 2) {
     if (pieces[i + 1] < view.from) continue;
-    if (pieces[i] > view.to) break;
-    const from = Math.max(x(pieces[i]), size.label, last), to = Math.max(Math.min(x(pieces[i + 1]), size.width), from + 1);
-    if (to <= last) continue;
-    brush.fillRect(from, y + RANK - 8, to - from, 5);
-    last = to;
+    const begin = Math.max(Math.floor(left + pieces[i] * wide), size.label);
+    if (begin > to) {
+      flush();
+      from = begin;
+    }
+    to = Math.max(to, begin + 1, Math.ceil(left + pieces[i + 1] * wide));
   }
+  flush();
 }
 
 function drawAxis() {

@@ -18,6 +18,9 @@ TOOL = os.environ["TENON_TEST_TOOL"]
 PHOTOGRAPHS = pathlib.Path(os.environ["TENON_TEST_BUILD_DIR"]) / "tests" / "page"
 FULL = os.environ.get("TENON_TEST_FULL") == "1"
 CELLS, COPIES = 8000, 1000  # of each of two ranks: 50,000 events
+# Lane, ns, and what is drawn there.
+PLACES = ([0, 5500, "kernel"], [0, 7500, "row"], [1, 4700, "collective"], [1, 3000, "row"], [2, 1300, "copy"], [3, 15500, "kernel"],
+          [4, 18500, "collective"])
 READY = "Number(document.documentElement.dataset.ready)"
 # The times that `draw` takes for 60 places of the mouse while it drags, and those from one frame to the next, sorted.
 PAN = """(async () => {
@@ -32,11 +35,15 @@ PAN = """(async () => {
     const now = await frame();
     frames.push(now - last);
     last = now;
+  }
+  at("pointerup", 600);
+  for (let i = 0; i < 60; ++i) {
+    await frame();
+    move(i % 2 ? 0.01 : -0.01);
     const start = performance.now();
     draw();
     draws.push(performance.now() - start);
   }
-  at("pointerup", 600);
   zoom(4);
   return [draws, frames].map(times => times.sort((a, b) => a - b));
 })()"""
@@ -115,12 +122,14 @@ class Page(unittest.TestCase):
         self.open()
         self.ask("show(0, 40000)")  # four cells
         self.ask("new Promise(requestAnimationFrame)")
-        colour = """((lane, ns) => { const row = rows.filter(r => r.lane)[lane], ratio = devicePixelRatio;
-          const [r, g, b] = brush.getImageData(x(ns) * ratio, (row.y + 22) * ratio, 1, 1).data;
-          return "#" + [r, g, b].map(v => v.toString(16).padStart(2, "0")).join(""); })"""
-        for lane, ns, kind in ((0, 5500, "kernel"), (0, 7500, "row"), (1, 4500, "collective"), (1, 3000, "row"),
-                               (2, 1300, "copy"), (3, 15500, "kernel"), (4, 18500, "collective")):
-            self.assertEqual(self.ask(f"{colour}({lane}, {ns})"), self.ask(f"colours.{kind}"), (lane, ns))
+        found = self.ask("""(places => { const ratio = devicePixelRatio, all = rows.filter(r => r.lane);
+          const {data, width} = brush.getImageData(0, 0, canvas.width, canvas.height);
+          return places.map(([lane, ns]) => {
+            const at = 4 * (Math.round((all[lane].y + 21) * ratio) * width + Math.round(x(ns) * ratio));
+            return "#" + [...data.slice(at, at + 3)].map(v => v.toString(16).padStart(2, "0")).join(""); }); })("""
+                         f"{[place[:2] for place in PLACES]})")
+        for (lane, ns, kind), colour in zip(PLACES, found):
+            self.assertEqual(colour, self.ask(f"colours.{kind}"), (lane, ns, kind))
         self.browser.photograph(PHOTOGRAPHS / "timeline-near.png", whole=False)
         self.is_clean(self.page)
 

@@ -90,7 +90,7 @@ TEST_CASE("summary: its text has a line for each rank, one for all, and one for 
   add(trace, 4, "compute", TraceKind::kernel, 0, 2'000'000);
   trace.dropped = 2;
   const std::string two = summarize(trace).text();
-  CHECK(two.find("     4       2.00 ms") != std::string::npos);
+  CHECK(two.find("     4        2.00 ms") != std::string::npos);
   CHECK(two.find("   all") != std::string::npos);
   CHECK(two.find("note: 2 events dropped") != std::string::npos);
 }
