@@ -13,6 +13,7 @@ import unittest
 
 import browser
 import run_sample
+from looks import CONTRAST, OUTSIDE, SPILLED
 
 TOOL = os.environ["TENON_TEST_TOOL"]
 PHOTOGRAPHS = pathlib.Path(os.environ["TENON_TEST_BUILD_DIR"]) / "tests" / "page"
@@ -112,6 +113,10 @@ class Page(unittest.TestCase):
                 with self.subTest(width=width, theme=theme):
                     self.open(width=width, theme=theme)
                     self.assertLessEqual(self.ask("document.documentElement.scrollWidth"), width)
+                    self.assertEqual(self.ask(OUTSIDE), [])
+                    self.assertEqual(self.ask(SPILLED), [])
+                    least, text = self.ask(CONTRAST)
+                    self.assertGreaterEqual(least, 4.5, f"'{text}' cannot be read")
                     file = PHOTOGRAPHS / f"timeline-{width}-{theme}.png"
                     self.browser.photograph(file)
                     seen.add(file.read_bytes())
