@@ -90,9 +90,9 @@ int understand(int argc, char** argv) {
   tool.set_version_flag("--version", std::string("tenon ") + tenon::version() + ", plugin ABI " +
                                          std::to_string(TN_ABI_MAJOR) + "." + std::to_string(TN_ABI_MINOR));
   const std::vector<std::string> program = cut_program(argc, argv);
-  const std::vector<Command> commands{add_doctor(tool),      add_info(tool),       add_explain(tool),
-                                      add_conform(tool),     add_new_plugin(tool), add_replay(tool),
-                                      add_run(tool, program)};
+  const std::vector<Command> commands{add_doctor(tool),       add_info(tool),       add_explain(tool),
+                                      add_conform(tool),      add_new_plugin(tool), add_replay(tool),
+                                      add_run(tool, program), add_trace(tool)};
   for (const Command& command : commands) command.app->allow_extras();
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") return help(tool, commands, words);

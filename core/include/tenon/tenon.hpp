@@ -19,5 +19,7 @@
 #include <tenon/runtime.hpp>
 #include <tenon/strategy.hpp>
 #include <tenon/stream.hpp>
+#include <tenon/timeline.hpp>
+#include <tenon/trace.hpp>
 #include <tenon/types.hpp>
 #include <tenon/version.hpp>

@@ -44,7 +44,7 @@ class Words(Case):
         self.expect(tenon("--version"), 0, "tenon 0.", "plugin ABI 1.0")
 
     def test_every_subcommand_has_help(self):
-        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay", "run"):
+        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay", "run", "trace"):
             self.expect(tenon(name, "--help"), 0, "Usage: tenon", name)
             self.expect(tenon("help", name), 0, name)
         self.expect(tenon(), 0, "doctor", "conform")
@@ -138,6 +138,36 @@ class Replay(Case):
         (self.folder / "r").write_text("hello")
         self.expect(tenon("replay", self.folder / "r", "--on", RIGHT), 2, where="stderr")
         self.expect(tenon("replay"), 2, "--on PLUGIN", where="stderr")
+
+
+class Trace(Case):
+    def run_file(self, rank, begin, **other):
+        rows = [{"name": "thread_name", "ph": "M", "pid": rank, "tid": 1, "args": {"name": "compute", "device": "cpu:0"}},
+                {"name": "fc1", "cat": "kernel", "ph": "X", "pid": rank, "tid": 1, "ts": begin, "dur": 500.0, "args": {}}]
+        path = self.folder / f"rank{rank}.json"
+        path.write_text(json.dumps({"otherData": {"format": "tenon.trace/1", "clock": "boot"} | other, "traceEvents": rows}))
+        return path
+
+    def test_sums_a_page_and_all_ranks_in_one_file(self):
+        files = self.run_file(0, 0.0), self.run_file(1, 250.0)
+        page, merged = self.folder / "out.html", self.folder / "all.json"
+        done = tenon("trace", *files, "--html", page, "--json", merged)
+        self.expect(done, 0, "500.0 µs", "all")
+        self.assertIn("rank1.json", page.read_text())
+        again = tenon("trace", merged)
+        self.expect(again, 0)
+        self.assertEqual(again.stdout, done.stdout)
+        found = [(row["pid"], row["ts"]) for row in json.loads(merged.read_text())["traceEvents"] if row["ph"] == "X"]
+        self.assertEqual(found, [(0, 0), (1, 250)])
+
+    def test_what_cannot_be_read_or_written_is_named(self):
+        self.expect(tenon("trace"), 2, "trace needs the files", where="stderr")
+        self.expect(tenon("trace", self.folder / "none.json"), 2, "none.json", where="stderr")
+        file = self.run_file(0, 0.0)
+        self.expect(tenon("trace", file, file), 2, "rank 0 is in", where="stderr")
+        self.expect(tenon("trace", file, "--html", self.folder / "no" / "page.html"), 2, "cannot be written", where="stderr")
+        file.write_text(file.read_text().replace('"dur"', '"dura"'))
+        self.expect(tenon("trace", file), 2, "rank0.json: line 1: an event has no key 'dura' (did you mean 'dur'?)", where="stderr")
 
 
 GRAPH = """tenon-graph 1 small
