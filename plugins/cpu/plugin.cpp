@@ -107,6 +107,7 @@ class Plugin {
     SpinSeat::look_at_affinity();
     const Sharing sharing = TN_TRY(sharing_wanted());
     segments_.stand_at({.host = text_of("host"), .interface = text_of("interface")});
+    tell_reach();
     return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), std::move(search), sharing,
                                          host_, roster_, segments_);
   }
@@ -120,6 +121,14 @@ class Plugin {
   std::string text_of(const char* option) const {
     const char* const set = host_.option(option);
     return set != nullptr ? set : "";
+  }
+
+  // For who asks (`tenon doctor`): the library that carries communicators between hosts is opened to know.
+  void tell_reach() const {
+    if (!host_.logs(TN_LOG_INFO)) return;
+    const auto engine = comm::Bridge::find_engine();
+    host_.log(TN_LOG_INFO, engine.ok() ? text("communicators reach other hosts through ", (*engine)->name)
+                                       : std::string(engine.message()));
   }
 
   Result<Sharing> sharing_wanted() const {

@@ -25,20 +25,6 @@ constexpr char well = '+', ill = '-';
 // The first byte of a tag says what for.
 constexpr uint64_t runs = uint64_t{1} << 56, last_words = uint64_t{2} << 56;
 
-Result<const between::Engine*> find_engine() {
-  const Result<void*> found = system::symbol_beside(between::library, between::symbol);
-  if (!found.ok()) {
-    return Status(TN_UNSUPPORTED,
-                  text("a communicator between hosts needs ", between::library, " beside the cpu plugin (",
-                       found.message(), "): install libgloo-dev, build and install again"));
-  }
-  const auto* engine = reinterpret_cast<between::Entry>(*found)(between::version);
-  if (engine != nullptr) return engine;
-  return Status(TN_UNSUPPORTED, text(between::library,
-                                     " is of another version than the cpu plugin: install both "
-                                     "from one build"));
-}
-
 std::string key_of(uint32_t rank) { return text("address/", rank); }
 
 // As the tables say them: a rank's number, and its bytes.
@@ -60,6 +46,20 @@ std::string_view address_for(uint32_t rank, std::string_view said) {
 }
 
 }  // namespace
+
+Result<const between::Engine*> Bridge::find_engine() {
+  const Result<void*> found = system::symbol_beside(between::library, between::symbol);
+  if (!found.ok()) {
+    return Status(TN_UNSUPPORTED,
+                  text("a communicator between hosts needs ", between::library, " beside the cpu plugin (",
+                       found.message(), "): install libgloo-dev, build and install again"));
+  }
+  const auto* engine = reinterpret_cast<between::Entry>(*found)(between::version);
+  if (engine != nullptr) return engine;
+  return Status(TN_UNSUPPORTED, text(between::library,
+                                     " is of another version than the cpu plugin: install both "
+                                     "from one build"));
+}
 
 Bridge::Bridge(Member& member, Hosts hosts, const between::Engine& engine)
     : member_(member),
@@ -89,12 +89,12 @@ Bridge::~Bridge() {
 
 Result<std::unique_ptr<Bridge>> Bridge::build(Member& member, Hosts hosts, const Notices& notices,
                                               const std::string& interface, uint64_t deadline) {
-  const auto engine = find_engine();
-  if (!engine.ok()) {
-    (void)notices.post(key_of(member.rank()), ill + std::string(engine.message()));
-    return member.fail(engine.code(), std::string(engine.message()));
+  const auto found = find_engine();
+  if (!found.ok()) {
+    (void)notices.post(key_of(member.rank()), ill + std::string(found.message()));
+    return member.fail(found.code(), std::string(found.message()));
   }
-  std::unique_ptr<Bridge> made(new Bridge(member, std::move(hosts), **engine));
+  std::unique_ptr<Bridge> made(new Bridge(member, std::move(hosts), **found));
   if (Status done = made->connect(notices, interface, deadline); !done.ok())
     return member.failed() ? member.failure() : member.fail(done.code(), std::string(done.message()));
   made->watcher_ = std::thread([bridge = made.get()] { bridge->watch(); });

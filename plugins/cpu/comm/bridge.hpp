@@ -31,6 +31,10 @@ class Bridge {
     uint64_t bytes;  // at most
   };
 
+  // What carries the connections: a library beside the plugin, opened by the first call. TN_UNSUPPORTED with the remedy
+  // where it is not. [any-thread; may block; may fail]
+  static Result<const between::Engine*> find_engine();
+
   // Connects; then all ranks have connected. TN_UNSUPPORTED without an engine, with the remedy; TN_INVALID when there are
   // several machines and no interface was named; TN_PEER_LOST, TN_TIMEOUT. A failure is the member's.
   // [all ranks; blocks; may fail]

@@ -269,3 +269,18 @@ TEST_CASE("hosts: without the engine's library creation is TN_UNSUPPORTED on all
   });
   check_all(outcomes, TN_UNSUPPORTED, "install libgloo-dev");
 }
+
+TEST_CASE("hosts: a device says how its communicators reach other hosts, to who asks") {
+  const auto outcomes = as_hosts("a", [&](uint32_t, const std::string&) -> Status {
+    static std::string said;
+    RuntimeOptions options = tenon::test::built_plugins({});
+    options.log_level = LogLevel::info;
+    options.log = [](LogLevel, std::string_view, std::string_view line) { said += std::string(line) + "\n"; };
+    Runtime tenon = TN_TRY(Runtime::open(std::move(options)));
+    const Device device = TN_TRY(tenon.device("cpu"));
+    const char* const expected =
+        hosts_can_meet() ? "communicators reach other hosts through gloo" : "install libgloo-dev";
+    return said.find(expected) != std::string::npos ? Status() : Status(TN_INTERNAL, "said: " + said);
+  });
+  CHECK_MESSAGE(outcomes[0].ok(), outcomes[0].message());
+}
