@@ -180,23 +180,62 @@ Result<std::unique_ptr<Member>> Segments::enter(const Id& id, const Ticket& tick
   return member;
 }
 
-// Made by the first of the host's ranks, for the others.
-Result<Id> Segments::agree_on_id(const Notices& notices, const Hosts& hosts, uint32_t rank,
-                                 uint64_t deadline) {
-  const uint32_t first = hosts.ranks_of(hosts.host_of(rank)).front();
-  const std::string key = text("segment/", first);
-  if (first == rank) {
-    const Result<Id> made = make_id();
-    const char* const bytes = reinterpret_cast<const char*>(made.ok() ? &*made : nullptr);
-    TN_TRY(notices.post(key, made.ok() ? std::string_view(bytes, sizeof(Id)) : std::string_view()));
-    return made.ok() ? Result<Id>(*made) : Result<Id>(Error(made.error()));
+// One join under way.
+struct Segments::Attempt {
+  const Ticket& ticket;
+  const uint64_t deadline;
+  const Notices notices;
+  const Where where;
+  const system::Place place;
+  std::optional<Hosts> hosts{};  // once some are known to be elsewhere
+
+  Status meet_hosts() {
+    hosts = TN_TRY(Hosts::meet(notices, place, where, ticket.rank, ticket.size, deadline));
+    return {};
   }
-  const std::string said = TN_TRY(notices.read(key, deadline));
+};
+
+// The id of the segment on this host: the ticket's, or one that the first rank here makes for the others.
+Result<Id> Segments::id_here(Attempt& attempt) {
+  const Id& told = attempt.ticket.id;
+  if (told.place == attempt.place) return told;
+  if (!attempt.notices) {
+    return Status(
+        TN_UNSUPPORTED,
+        text("the id was made on another host, or in another space of process numbers (by process ",
+             told.process, " there), and there is no store for ranks to tell where they are: give one"));
+  }
+  (void)attempt.notices.post(elsewhere, "");  // whoever says it first
+  TN_TRY(attempt.meet_hosts());
+  const uint32_t own = attempt.hosts->host_of(attempt.ticket.rank);
+  const uint32_t first = attempt.hosts->ranks_of(own).front();
+  const std::string key = text("segment/", first);
   Id id;
+  if (first == attempt.ticket.rank) {
+    auto made = make_id();
+    if (made.ok()) id = *made;
+    TN_TRY(attempt.notices.post(key, {reinterpret_cast<const char*>(&id), made.ok() ? sizeof id : 0}));
+    return made;
+  }
+  const std::string said = TN_TRY(attempt.notices.read(key, attempt.deadline));
   if (said.size() != sizeof id)
     return Status(TN_PEER_LOST, text("rank ", first, ", the first of this host, got no shared memory"));
   std::memcpy(static_cast<void*>(&id), said.data(), sizeof id);
   return id;
+}
+
+// Waits for the ranks of this host, once it is known which those are.
+Status Segments::await_mates(Attempt& attempt, Member& member) {
+  std::atomic<uint32_t>& arrived = member.segment().header().arrived;
+  if (!attempt.hosts) {
+    const Notices* const notices = attempt.notices ? &attempt.notices : nullptr;
+    Status all = await_all(member, arrived, attempt.ticket, attempt.deadline, false, notices);
+    if (all.code() != TN_BUSY) return all;
+    if (const Status met = attempt.meet_hosts(); !met.ok())
+      return member.fail(met.code(), std::string(met.message()));
+  }
+  member.keep_to_mates(attempt.hosts->abroad(member.rank()));
+  return await_all(member, arrived, attempt.ticket, attempt.deadline, false);
 }
 
 Result<Joined> Segments::join(const Ticket& ticket) {
@@ -204,55 +243,31 @@ Result<Joined> Segments::join(const Ticket& ticket) {
     return Status(TN_UNSUPPORTED, text(ticket.size, " ranks; at most ", Segment::most_ranks));
   if (ticket.id.magic != Id::mark)
     return Status(TN_INVALID, "this is no id of the cpu plugin: carry what make_id wrote, byte for byte");
-  const uint64_t deadline = driver::deadline_after(ticket.timeout_ns);
-  const Notices notices(ticket.store, ticket.id.nonce);
   const Where own = where();
-  const system::Place place = system::here(own.host);
-  std::optional<Hosts> hosts;
-  const auto meet_hosts = [&]() -> Status {
-    hosts = TN_TRY(Hosts::meet(notices, place, own, ticket.rank, ticket.size, deadline));
-    return {};
-  };
-  Id id = ticket.id;
-  if (id.place != place) {
-    if (!notices) {
-      return Status(
-          TN_UNSUPPORTED,
-          text("the id was made on another host, or in another space of process numbers (by process ",
-               id.process, " there), and there is no store for ranks to tell where they are: give one"));
-    }
-    (void)notices.post(elsewhere, "");  // whoever says it first
-    TN_TRY(meet_hosts());
-    id = TN_TRY(agree_on_id(notices, *hosts, ticket.rank, deadline));
-  }
-  Joined out { .member = TN_TRY(enter(id, ticket, deadline)) };
+  Attempt attempt{.ticket = ticket,
+                  .deadline = driver::deadline_after(ticket.timeout_ns),
+                  .notices = Notices(ticket.store, ticket.id.nonce),
+                  .where = own,
+                  .place = system::here(own.host)};
+  const Id id = TN_TRY(id_here(attempt));
+  Joined out;
+  out.member = TN_TRY(enter(id, ticket, attempt.deadline));
   Member& member = *out.member;
   Header& header = member.segment().header();
-  if (!hosts) {
-    const Status all =
-        await_all(member, header.arrived, ticket, deadline, false, notices ? &notices : nullptr);
-    if (all.code() == TN_BUSY) {
-      if (const Status met = meet_hosts(); !met.ok())
-        return member.fail(met.code(), std::string(met.message()));
-    } else if (!all.ok()) {
-      return Status(Error(all.error()));
-    }
-  }
-  if (hosts) {
-    member.keep_to_mates(hosts->abroad(ticket.rank));
-    TN_TRY(await_all(member, header.arrived, ticket, deadline, false));
-  }
+  TN_TRY(await_mates(attempt, member));
   TN_TRY(member.meet());
   try_doors(member, id.inode);
   header.settled.fetch_add(1);
   system::wake_all(header.settled);
-  TN_TRY(await_all(member, header.settled, ticket, deadline, true));
+  TN_TRY(await_all(member, header.settled, ticket, attempt.deadline, true));
   member.look_at_processors();
   {
     const std::lock_guard lock(mutex_);
     made_.erase(id.inode);
   }
-  if (hosts) out.bridge = TN_TRY(Bridge::build(member, *std::move(hosts), notices, own.interface, deadline));
+  if (!attempt.hosts) return out;
+  out.bridge = TN_TRY(
+      Bridge::build(member, *std::move(attempt.hosts), attempt.notices, own.interface, attempt.deadline));
   return out;
 }
 

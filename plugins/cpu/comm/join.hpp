@@ -57,8 +57,9 @@ class Segments {
   Where where() const;
   // Takes the rank's slot in the segment of `id`.
   Result<std::unique_ptr<Member>> enter(const Id& id, const Ticket& ticket, uint64_t deadline);
-  // The id of this host's own segment.
-  Result<Id> agree_on_id(const Notices& notices, const Hosts& hosts, uint32_t rank, uint64_t deadline);
+  struct Attempt;
+  Result<Id> id_here(Attempt& attempt);
+  static Status await_mates(Attempt& attempt, Member& member);
   Result<std::shared_ptr<Segment>> segment_of(const system::Fd& memory, uint32_t size);
 
   mutable std::mutex mutex_;
