@@ -246,7 +246,7 @@ Result<Joined> Segments::join(const Ticket& ticket) {
   const Where own = where();
   Attempt attempt{.ticket = ticket,
                   .deadline = driver::deadline_after(ticket.timeout_ns),
-                  .notices = Notices(ticket.store, ticket.id.nonce),
+                  .notices = Notices(ticket.store, ticket.id.nonce, ticket.cancelled),
                   .where = own,
                   .place = system::here(own.host)};
   const Id id = TN_TRY(id_here(attempt));

@@ -4,10 +4,17 @@
 
 #include <tenon/author/text.hpp>
 
+#include <algorithm>
+
 namespace tenon::cpu::comm {
 
-Notices::Notices(const tn_store* store, uint64_t number)
-    : store_(store), prefix_(author::text("cpu/", number, "/")) {}
+namespace {
+// How long a cancelled one may go on to wait.
+constexpr uint64_t slice_ns = 50'000'000;
+}  // namespace
+
+Notices::Notices(const tn_store* store, uint64_t number, const std::atomic<bool>* cancelled)
+    : store_(store), cancelled_(cancelled), prefix_(author::text("cpu/", number, "/")) {}
 
 Status Notices::post(const std::string& key, std::string_view value) const {
   tn_error error = no_error();
@@ -15,16 +22,13 @@ Status Notices::post(const std::string& key, std::string_view value) const {
                    error);
 }
 
-Result<std::string> Notices::read(const std::string& key, uint64_t deadline) const {
+Result<std::string> Notices::look(const std::string& key, uint64_t patience_ns) const {
   std::string value(4096, '\0');
   for (;;) {
-    const uint64_t now = driver::now_ns(), left = deadline == driver::never ? driver::never
-                                                  : deadline > now          ? deadline - now
-                                                                            : 0;
     tn_error error = no_error();
     uint64_t bytes = 0;
     TN_TRY(status_of(store_->get(store_->context, (prefix_ + key).c_str(), value.data(), value.size(), &bytes,
-                                 left, &error),
+                                 patience_ns, &error),
                      error));
     const bool whole = bytes <= value.size();
     value.resize(bytes);
@@ -32,6 +36,16 @@ Result<std::string> Notices::read(const std::string& key, uint64_t deadline) con
   }
 }
 
-bool Notices::has(const std::string& key) const { return read(key, 0).ok(); }
+Result<std::string> Notices::read(const std::string& key, uint64_t deadline) const {
+  for (;;) {
+    const uint64_t now = driver::now_ns(), left = deadline > now ? deadline - now : 0;
+    auto found = look(key, std::min(left, slice_ns));
+    if (found.code() != TN_TIMEOUT || left <= slice_ns) return found;
+    if (cancelled_ != nullptr && cancelled_->load())
+      return Status(TN_ABORTED, "this rank gave up while it waited for the others");
+  }
+}
+
+bool Notices::has(const std::string& key) const { return look(key, 0).ok(); }
 
 }  // namespace tenon::cpu::comm

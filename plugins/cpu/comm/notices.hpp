@@ -8,6 +8,7 @@
 
 #include <tenon/host.h>
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -15,19 +16,22 @@ namespace tenon::cpu::comm {
 
 class Notices {
  public:
-  // `store` may be nullptr: then there are none. It is borrowed.
-  Notices(const tn_store* store, uint64_t number);
+  // `store` may be nullptr: then there are none. `cancelled`, when there is one, ends what is read. Both are borrowed.
+  Notices(const tn_store* store, uint64_t number, const std::atomic<bool>* cancelled);
 
   explicit operator bool() const noexcept { return store_ != nullptr; }
   // Says it once. [any-thread; may block; may fail]
   Status post(const std::string& key, std::string_view value) const;
-  // Waits for it. TN_TIMEOUT. [any-thread; blocks; may fail]
+  // Waits for it. TN_TIMEOUT, TN_ABORTED. [any-thread; blocks; may fail]
   Result<std::string> read(const std::string& key, uint64_t deadline) const;
   // Whether it is there. [any-thread; may block; cannot fail]
   bool has(const std::string& key) const;
 
  private:
+  Result<std::string> look(const std::string& key, uint64_t patience_ns) const;
+
   const tn_store* store_;
+  const std::atomic<bool>* cancelled_;
   std::string prefix_;
 };
 

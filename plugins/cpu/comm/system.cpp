@@ -165,6 +165,9 @@ Result<void*> symbol_beside(const char* name, const char* symbol) {
     return Status(TN_NOT_FOUND, "the system does not say where this plugin lies");
   std::string path = self.dli_fname;
   path.erase(path.rfind('/') + 1).append(name);
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && (info.st_mode & S_IWOTH) != 0)
+    return Status(TN_NOT_FOUND, text("everybody may write ", path, ": take that right away"));
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* found = library != nullptr ? dlsym(library, symbol) : nullptr;
   if (found != nullptr) return found;

@@ -79,8 +79,8 @@ bool has_ended(const Fd& watched, int32_t pid) noexcept;
 void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, uint64_t deadline) noexcept;
 void wake_all(std::atomic<uint32_t>& word) noexcept;
 
-// `symbol` of the library `name` that lies in the folder of this plugin; it stays open. TN_NOT_FOUND with the path and the
-// system's words. [any-thread; may block; may fail]
+// `symbol` of the library `name` that lies in the folder of this plugin, unless everybody may write it; it stays open.
+// TN_NOT_FOUND with the path and the reason. [any-thread; may block; may fail]
 Result<void*> symbol_beside(const char* name, const char* symbol);
 
 // The processors this thread may use, one bit each. [any-thread; does not block; cannot fail]
