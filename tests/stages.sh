@@ -95,61 +95,50 @@ close_tests() {
   return "$FAILED"
 }
 
-# Keeps what the full run showed, between the two marks of docs/testing.md.
-record_full_run() {
-  local page=docs/testing.md begin='<!-- last full run: begin -->' end='<!-- last full run: end -->' table
-  grep -qF "$begin" "$page" || { echo "record: $page has no '$begin'"; return 1; }
-  table=$(
-    printf '%s\n\nCommit %s, %s, on %s cores: %d tests passed, %d failed, %d skipped.\n\n' "$begin" \
-      "$(git rev-parse --short HEAD)" "$(date -u +%Y-%m-%d)" "$(nproc)" "$PASSED_TESTS" "$FAILED_TESTS" \
-      "$SKIPPED_TESTS"
-    printf '| stage | minutes | result |\n|---|---|---|\n'
-    printf '%s\n' "${STAGES[@]}" | sed -E 's/^(.*)\|(.*)\|(.*)$/| \1 | \2 | \3 |/'
-    printf '\n%s' "$end"
-  )
-  TABLE=$table awk -v begin="$begin" -v end="$end" '
-    $0 == begin { print ENVIRON["TABLE"]; skip = 1 }
-    !skip { print }
-    $0 == end { skip = 0 }' "$page" >"$page.new"
-  mv "$page.new" "$page"
-}
-
 # Emulated, so with the short counts.
 run_arm64() { TENON_TEST_FULL=0 run_ctest arm64; }
 
-full_stages() {
-  local suite
+part_fuzz() {
   stage "fuzz build" build_preset fuzz
   [[ $STAGE_STATUS -ne 0 ]] || stage "readers of text (libFuzzer)" run_ctest fuzz
-  stage "arm64 build (cross, -Werror)" build_preset arm64
-  [[ $STAGE_STATUS -ne 0 ]] || stage "unit tests (arm64, under qemu)" run_arm64
-  for suite in bookworm trixie; do
-    stage "bare $suite: demo and test" tests/full/chroot.sh "$suite"
-  done
-  record_full_run || FAILED=1
 }
 
-cmd_test() {
-  local full='' option released=tenon_product in_tsan=(-LE '^conformance$')
-  for option in "$@"; do
-    case $option in
-      --full) full=1 ;;
-      --no-install) export TENON_NO_INSTALL=1 ;;
-      *) die "test: unknown option '$option'" ;;
-    esac
-  done
-  if [[ -n $full ]]; then
-    export TENON_TEST_FULL=1
-    released=all in_tsan=()
-  fi
-  SECONDS=0
-  needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
+part_arm64() {
+  stage "arm64 build (cross, -Werror)" build_preset arm64
+  [[ $STAGE_STATUS -ne 0 ]] || stage "unit tests (arm64, under qemu)" run_arm64
+}
+
+part_bookworm() { stage "bare bookworm: demo and test" tests/full/chroot.sh bookworm; }
+part_trixie() { stage "bare trixie: demo and test" tests/full/chroot.sh trixie; }
+
+# What a test run without options is; with the full counts when `full` is not empty.
+part_host() {
+  local released=tenon_product in_tsan=(-LE '^conformance$')
+  [[ -z $full ]] || released=all in_tsan=()
   needed_stage "release build" build_preset release --target "$released"
   needed_stage "ci build (ASan, UBSan, -Werror)" build_preset ci
   stage "tests, house checks, ABI (ci)" run_ctest ci
   stage "package and binaries (release)" run_ctest release -L '^release$'
   stage "tsan build" build_preset tsan --target tenon_tsan_tests ${full:+tenon_cli}
   [[ $STAGE_STATUS -ne 0 ]] || stage "tests (tsan)" run_ctest tsan "${in_tsan[@]}"
-  [[ -z $full ]] || full_stages
+}
+
+cmd_test() {
+  local full='' option part parts=()
+  for option in "$@"; do
+    case $option in
+      --full) full=1 ;;
+      --no-install) export TENON_NO_INSTALL=1 ;;
+      host | fuzz | arm64 | bookworm | trixie) parts+=("$option") ;;
+      *) die "test: unknown option '$option'; the parts of --full are host, fuzz, arm64, bookworm, trixie" ;;
+    esac
+  done
+  [[ -n $full || ${#parts[@]} -eq 0 ]] || die "test: '${parts[0]}' is a part of the full run: ./dev test --full ${parts[*]}"
+  [[ -z $full ]] || export TENON_TEST_FULL=1
+  [[ -z $full || ${#parts[@]} -gt 0 ]] || parts=(host fuzz arm64 bookworm trixie)
+  SECONDS=0
+  needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
+  for part in "${parts[@]:-host}"; do "part_$part"; done
+  [[ -z $full ]] || printf '%s\n' "${STAGES[@]}" | /usr/bin/python3 tests/full/record.py || FAILED=1
   close_tests
 }

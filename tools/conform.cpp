@@ -150,6 +150,9 @@ Command add_conform(CLI::App& tool) {
       ->allow_extra_args(false);
   app->add_flag("--quick", o.quick, "Small sizes and counts: under a minute");
   app->add_option("--seed", o.seed, "Where the random numbers start (1)")->type_name("S");
+  app->add_option("--sample", o.sample, "Of the levels above 0 run one case in N, drawn by the seed")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 1000u));
   app->add_option("--repeat", o.repeat, "Run everything N times with numbers of their own")
       ->type_name("N")
       ->check(CLI::Range(1u, 1000000u));

@@ -45,6 +45,8 @@ class Start {
   Status begin() {
     meeting_.token = TN_TRY(secret());
     meeting_.restart = launch_.restart;
+    if (const std::string& logs = launch_.asked.log_folder; !logs.empty())
+      meeting_.flights = (std::filesystem::absolute(logs) / "flight").string();
     store_ = TN_TRY(Store::serve(launch_.address, meeting_.token));
     meeting_.address = store_.address();
     TN_TRY(output_.open_logs(launch_.restart));

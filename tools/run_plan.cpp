@@ -217,6 +217,7 @@ std::vector<std::string> variables_of(const Plan& plan, const Host& host, uint32
                                "TENON_STORE_SERVER=launcher",
                                "TENON_RESTART=" + std::to_string(meeting.restart)};
   if (!plan.devices.empty()) out.push_back("TENON_DEVICE=" + device_of(plan, local_rank));
+  if (!meeting.flights.empty()) out.push_back("TENON_FLIGHT_DIR=" + meeting.flights);
   return out;
 }
 

@@ -47,6 +47,7 @@ Result<Plan> plan_of(const Asked& asked, const std::string& this_host);
 struct Meeting {
   std::string address{}, token{};
   uint32_t restart = 0;
+  std::string flights{};  // folder for flight records; empty: where each rank puts them by itself
 };
 // The device that a rank of that number on its host is given, or "". [any-thread; does not block; cannot fail]
 std::string device_of(const Plan& plan, uint32_t local_rank);

@@ -6,6 +6,8 @@
 #include <array>
 #include <cstdint>
 
+#include <unistd.h>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__)
@@ -161,5 +163,7 @@ std::string_view canonical_arch(std::string_view arch) noexcept {
   if (arch == "arm64") return "aarch64";
   return arch;
 }
+
+int64_t process_id() noexcept { return ::getpid(); }
 
 }  // namespace tenon::base

@@ -4,6 +4,7 @@
 // Invariant: an instruction set is named only when processor and system both offer it (AVX needs its registers saved).
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,5 +25,7 @@ bool host_has(std::string_view isa);
 std::span<const std::string_view> known_isa_names() noexcept;
 // One spelling per architecture: "amd64" → "x86_64", "arm64" → "aarch64". [any-thread; does not block; cannot fail]
 std::string_view canonical_arch(std::string_view arch) noexcept;
+// This process's number. [any-thread; does not block; cannot fail]
+int64_t process_id() noexcept;
 
 }  // namespace tenon::base

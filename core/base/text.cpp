@@ -89,6 +89,23 @@ std::string json_quoted(std::string_view text) {
   return out + '"';
 }
 
+std::string file_name_for(std::string_view text) {
+  constexpr char digits[] = "0123456789ABCDEF";
+  std::string name;
+  for (const char letter : text) {
+    const bool plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
+                       (letter >= '0' && letter <= '9') || letter == '-' || letter == '_' ||
+                       (letter == '.' && !name.empty());
+    const auto byte = static_cast<unsigned char>(letter);
+    if (plain) {
+      name += letter;
+    } else {
+      name += {'%', digits[byte / 16], digits[byte % 16]};
+    }
+  }
+  return name;
+}
+
 std::string join(std::span<const std::string> parts, std::string_view separator) {
   std::string out;
   for (size_t i = 0; i < parts.size(); ++i) out.append(i == 0 ? "" : separator).append(parts[i]);

@@ -22,6 +22,9 @@ std::string printable(std::string_view text, size_t limit = 200);
 std::string quoted(std::string_view text, size_t limit = 200);
 // `text` as a JSON string, quotes included. [any-thread; does not block; cannot fail]
 std::string json_quoted(std::string_view text);
+// "comm/world/0" → "comm%2Fworld%2F0": any text becomes a file's name, and no two texts share one.
+// [any-thread; does not block; cannot fail]
+std::string file_name_for(std::string_view text);
 std::string join(std::span<const std::string> parts, std::string_view separator);
 // Parts between separators, empty ones kept: "a::b" has three. [any-thread; does not block; cannot fail]
 std::vector<std::string> split(std::string_view text, char separator);

@@ -46,6 +46,8 @@ namespace tenon::comm {
 Result<std::shared_ptr<detail::CommState>> make_state(const std::shared_ptr<detail::DeviceState>& device,
                                                       const Store& store, uint32_t rank, uint32_t size,
                                                       CommOptions options);
+// Whether a stream's failure with this code may be a communicator's end. [any-thread; does not block; cannot fail]
+bool ends_communicators(int32_t code) noexcept;
 // What a call on a communicator that was destroyed returns.
 Status destroyed(const std::string& name);
 // As the ABI wants it.

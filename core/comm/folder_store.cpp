@@ -3,6 +3,7 @@
 //
 // Invariant: a file that has a key's name is complete: it is written under another name and then linked.
 #include "base/file.hpp"
+#include "base/text.hpp"
 #include "comm/store.hpp"
 
 #include <algorithm>
@@ -13,29 +14,12 @@ namespace {
 
 constexpr std::chrono::milliseconds first_look(1), slowest_look(20);
 
-// "comm/world/0" → "comm%2Fworld%2F0": any key is a file name, and no two keys share one.
-std::string file_name(std::string_view key) {
-  std::string name;
-  for (const char letter : key) {
-    const bool plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
-                       (letter >= '0' && letter <= '9') || letter == '-' || letter == '_';
-    if (plain) {
-      name += letter;
-    } else {
-      constexpr char digits[] = "0123456789ABCDEF";
-      const auto byte = static_cast<unsigned char>(letter);
-      name += {'%', digits[byte / 16], digits[byte % 16]};
-    }
-  }
-  return name;
-}
-
 struct FolderStore final : detail::StoreState {
   explicit FolderStore(std::string path) { address = std::move(path); }
 
   // A file name has 255 bytes at most.
   Result<std::string> path_of(std::string_view key) const {
-    std::string name = file_name(key);
+    std::string name = base::file_name_for(key);
     if (name.size() > 240) {
       return Status(TN_INVALID, "the key " + std::string(key) + " is too long for a file's name in " +
                                     address + ": use shorter names");

@@ -45,11 +45,6 @@ void find_routes(const tn_comm_limits& limits, Hierarchy::State& state) {
                     takes(TN_COMM_REDUCE_SCATTER) && takes(TN_COMM_ALL_GATHER);
 }
 
-bool ends_communicators(int32_t code) noexcept {
-  return code == TN_ABORTED || code == TN_PEER_LOST || code == TN_TIMEOUT || code == TN_MISMATCH ||
-         code == TN_NO_MEMORY;
-}
-
 std::string key_of(const detail::CommState& flat) {
   const std::string base = "hierarchy/" + flat.options.name;
   return base + "/" + std::to_string(flat.store.state()->next(base, flat.rank));

@@ -21,6 +21,11 @@ uint64_t nanoseconds(Timeout timeout) noexcept {
   return timeout.count() < 0 ? 0 : static_cast<uint64_t>(timeout.count());
 }
 
+bool ends_communicators(int32_t code) noexcept {
+  return code == TN_ABORTED || code == TN_PEER_LOST || code == TN_TIMEOUT || code == TN_MISMATCH ||
+         code == TN_NO_MEMORY;
+}
+
 Status destroyed(const std::string& name) {
   return Status(TN_INVALID, "communicator '" + name + "' was destroyed: make a new one");
 }
@@ -72,9 +77,8 @@ Result<std::string> Native::agree_on_id(const std::string& key) {
 }
 
 Status Native::enter() {
-  const std::string key =
-      "comm/" + options.name + "/" + std::to_string(store.state()->next(options.name, rank)) + "/id";
-  const std::string id = TN_TRY(agree_on_id(key));
+  serial_ = store.state()->next(options.name, rank);
+  const std::string id = TN_TRY(agree_on_id("comm/" + options.name + "/" + std::to_string(serial_) + "/id"));
   const tn_comm_options asked{.size = sizeof(tn_comm_options),
                               .flags = options.deterministic ? TN_COMM_DETERMINISTIC : 0,
                               .timeout_ns = nanoseconds(options.timeout),
@@ -102,10 +106,36 @@ Status Native::submit(Stream& stream, std::span<const CommOp> group, std::option
   if (!line.healthy()) return detail::stream_poison(line);
   static_assert(sizeof(CommOp) == sizeof(tn_comm_op));
   line.touch();
+  runtime::call_witness(runtime::timeline_of(line), {shared_from_this(), this});
+  flight_.note(group);
   tn_error error = no_error();
   const int32_t code = api_->submit(handle, line.handle, reinterpret_cast<const tn_comm_op*>(group.data()),
                                     static_cast<uint32_t>(group.size()), &error);
-  return code == TN_OK ? Status() : detail::stream_failure(line, code, error);
+  if (code == TN_OK) return {};
+  Status failed = detail::stream_failure(line, code, error);
+  if (ended(failed.error())) return failed;
+  flight_.refused();
+  return failed;
+}
+
+// Whether this communicator has ended, as `failure` of a stream may say; then what was done last is written down.
+bool Native::ended(const Error& failure) noexcept {
+  if (!ends_communicators(failure.code)) return false;
+  tn_error error = no_error();
+  int32_t code = TN_OK;
+  {
+    const std::lock_guard lock(leaving_);
+    tn_comm* handle = handle_.load();
+    if (handle != nullptr) code = api_->health(handle, &error);
+  }
+  if (code == TN_OK) return false;
+  flight_.write(*this, serial_, status_of(code, error).error());
+  return true;
+}
+
+bool Native::settled(Error& failure) noexcept {
+  ended(failure);
+  return true;
 }
 
 Result<std::shared_ptr<detail::CommState>> Native::part(std::span<const uint32_t> members, std::string name) {
@@ -129,10 +159,16 @@ Status Native::health() {
 }
 
 Status Native::destroy(Timeout timeout) {
-  tn_comm* handle = handle_.exchange(nullptr);
+  tn_comm* handle = nullptr;
+  {
+    const std::lock_guard lock(leaving_);
+    handle = handle_.exchange(nullptr);
+  }
   if (handle == nullptr) return destroyed(options.name);
   tn_error error = no_error();
-  return status_of(api_->destroy(handle, nanoseconds(timeout), &error), error);
+  Status left = status_of(api_->destroy(handle, nanoseconds(timeout), &error), error);
+  if (ends_communicators(left.code())) flight_.write(*this, serial_, left.error());
+  return left;
 }
 
 }  // namespace tenon::comm

@@ -5,12 +5,14 @@
 #pragma once
 
 #include "comm/comm_state.hpp"
+#include "comm/flight.hpp"
+#include "runtime/timeline.hpp"
 
 #include <atomic>
 
 namespace tenon::comm {
 
-class Native final : public detail::CommState {
+class Native final : public detail::CommState, public runtime::Witness {
  public:
   // As Communicator::create. [all ranks; blocks; may fail]
   static Result<std::shared_ptr<CommState>> join(const std::shared_ptr<detail::DeviceState>& device,
@@ -24,16 +26,21 @@ class Native final : public detail::CommState {
   Status health() override;
   Status destroy(Timeout timeout) override;
   Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members, std::string name) override;
+  bool settled(Error& failure) noexcept override;
 
  private:
   Result<std::string> make_id();
   Result<std::string> agree_on_id(const std::string& key);
   Status enter();
+  bool ended(const Error& failure) noexcept;
   // TN_INVALID once it was destroyed.
   Result<tn_comm*> living() const;
 
   const tn_comm_api* api_ = nullptr;
   std::atomic<tn_comm*> handle_{nullptr};
+  uint64_t serial_ = 0;  // among those of its name
+  std::mutex leaving_;   // held while the handle is asked on behalf of a stream
+  Flight flight_;
 };
 
 }  // namespace tenon::comm

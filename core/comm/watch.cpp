@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "comm/grouping.hpp"
+#include "comm/words.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -24,15 +25,10 @@ std::string rank_words(std::span<const uint32_t> ranks) {
 }
 
 std::string words(const tn_comm_op& op, Route route) {
-  static constexpr const char* kinds[] = {"?",          "all_reduce",     "broadcast",  "reduce",
-                                          "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v",
-                                          "send",       "recv",           "barrier"};
-  static constexpr const char* reductions[] = {"", " sum", " prod", " min", " max", " avg", " premul_sum"};
-  if (op.kind == TN_COMM_BARRIER) return "barrier";
-  return kinds[op.kind < std::size(kinds) ? op.kind : 0] +
-         std::string(reductions[op.reduce < std::size(reductions) ? op.reduce : 0]) + " of " +
-         std::to_string(op.count) + " " + std::string(name(static_cast<DType>(op.dtype))) + ", " +
-         std::string(name(route));
+  const std::string kind(kind_name(op.kind)), how(reduction_name(op.reduce));
+  if (op.kind == TN_COMM_BARRIER) return kind;
+  return kind + (how.empty() ? "" : " " + how) + " of " + std::to_string(op.count) + " " +
+         std::string(name(static_cast<DType>(op.dtype))) + ", " + std::string(name(route));
 }
 
 // How far an end is from its cause: a stream that failed in one part passes over its groups of the others, which then say

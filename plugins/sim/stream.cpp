@@ -12,6 +12,7 @@
 #include <tenon/author/text.hpp>
 
 #include <cstring>
+#include <iterator>
 
 namespace tenon::sim {
 
@@ -24,7 +25,7 @@ bool is_host(const tn_span& span) noexcept { return span.space == TN_SPACE_HOST_
 
 // Copies one row after the other; `at` counts through the outer dims.
 void copy_box(std::byte* dst, const std::byte* src, const tn_copy_shape& box, uint32_t dim = 0) {
-  if (dim + 1 == box.rank) {
+  if (dim + 1 == box.rank || dim + 1 == std::size(box.extent)) {
     std::memmove(dst, src, box.extent[dim]);
     return;
   }

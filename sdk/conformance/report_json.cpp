@@ -80,6 +80,7 @@ Json whole(const Report& report) {
           {"options", pairs(o.options)},
           {"seed", o.seed},
           {"quick", o.quick},
+          {"sample", o.sample},
           {"verify", o.verify},
           {"round", o.round},
           {"repeat", o.repeat},

@@ -97,6 +97,7 @@ void print_header(std::ostream& out, const Report& report, size_t total, const S
   }
   out << style.quiet(words(o.plugin, "\nsha256 ", report.digest)) << "\n";
   out << total << " case" << plural(total) << ", seed " << o.seed << (o.quick ? ", quick" : "");
+  if (o.sample > 1) out << ", one in " << o.sample << " above level 0";
   if (o.repeat > 1) out << ", " << o.repeat << " rounds";
   if (o.round > 0) out << ", from round " << o.round;
   out << (report.declared.file.empty() ? ", nothing declared by the vendor"

@@ -8,6 +8,7 @@
 #include "conformance/perf.hpp"
 #include "conformance/process.hpp"
 #include "conformance/protocol.hpp"
+#include "conformance/random.hpp"
 #include "conformance/schedule.hpp"
 
 #include <algorithm>
@@ -34,6 +35,11 @@ bool selected_by(const std::string& filter, bool whole, std::string_view name) {
   if (whole) return filter == name;
   if (filter.find_first_of("*?[") != std::string::npos) return glob(filter, name);
   return name.find(filter) != std::string_view::npos;
+}
+
+// Whether the sample that was asked for has a case. What every other case stands on is never left out.
+bool sampled(const Options& options, const Case& known) {
+  return known.level == 0 || Random::of(options.seed, known.name, options.sample).chance(options.sample);
 }
 
 // As a POSIX shell reads it back.
@@ -216,7 +222,7 @@ Report Run::finish() && {
                      return std::tie(a.round, a.level, a.name) < std::tie(b.round, b.level, b.name);
                    });
   const Options& o = report_.options;
-  const bool complete = report_.plugin && o.level < 0 && o.filters.empty();
+  const bool complete = report_.plugin && o.level < 0 && o.filters.empty() && o.sample == 1;
   report_.complaints = audit(report_.declared, report_.results, report_.today(), complete);
   if (o.verify) report_.remarks = idle_tolerances(report_.declared, report_.results, report_.today());
   report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -254,7 +260,7 @@ std::vector<const Case*> select(const Options& options) {
         filters.empty() || std::any_of(filters.begin(), filters.end(), [&](const auto& filter) {
           return selected_by(filter.first, filter.second, known.name);
         });
-    if (wanted) out.push_back(&known);
+    if (wanted && sampled(options, known)) out.push_back(&known);
   }
   return out;
 }

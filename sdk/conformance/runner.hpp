@@ -30,6 +30,7 @@ struct Options {
   std::vector<std::string> filters{};  // globs or parts of names; empty: all
   bool quick = false, verify = false, resume = false, perf = false;
   uint64_t seed = 1;
+  uint32_t sample = 1;             // one in so many cases, drawn by the seed; level 0 always whole
   uint32_t repeat = 1, round = 0;  // rounds `round` … round + repeat - 1
   uint32_t jobs = 1, device = 0;
   double deadline_s = default_deadline_s;        // of one case

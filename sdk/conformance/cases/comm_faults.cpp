@@ -35,7 +35,17 @@ tn_comm_op sum_of(const Memory& memory) {
   return all_reduce(memory.span(0, bytes), memory.span(0, bytes), TN_DTYPE_f32, count);
 }
 
-// One rank's operation is `changed`; all must be told so.
+// All ranks must be told TN_MISMATCH of operations that do not fit; `what` does not.
+Status mismatched(Context& t, Rank& rank, const tn_comm_op& op, const std::string& what) {
+  rank.forgive();
+  const Status said = outcome(rank, op);
+  static_cast<void>(rank.stream.destroy(TN_DESTROY_ABANDON));  // before the memory it works on
+  t.check(true);
+  if (said.code() == TN_MISMATCH) return rank.meet();
+  return rank.agree(wrong(words(what, ": expected TN_MISMATCH on every rank, got ", said_word(said))));
+}
+
+// One rank's operation is `changed`.
 template <class Change>
 Status found_on_all(Context& t, const char* what, Change&& changed) {
   TN_TRY(needs_communicators(t));
@@ -45,13 +55,7 @@ Status found_on_all(Context& t, const char* what, Change&& changed) {
     TN_TRY(rank.stream.fill(memory.span(), 1, 4));
     tn_comm_op op = sum_of(memory);
     if (rank.rank == odd) changed(op);
-    rank.forgive();
-    const Status said = outcome(rank, op);
-    static_cast<void>(rank.stream.destroy(TN_DESTROY_ABANDON));  // before the memory it works on
-    t.check(true);
-    if (said.code() == TN_MISMATCH) return rank.meet();
-    return rank.agree(wrong(words("one rank's ", what,
-                                  " is another: expected TN_MISMATCH on every rank, got ", said_word(said))));
+    return mismatched(t, rank, op, words("one rank's ", what, " is another"));
   });
 }
 
@@ -87,13 +91,7 @@ CONFORM_CASE(3, "mismatch: another root is TN_MISMATCH on every rank") {
     tn_comm_op op = sum_of(memory);
     op.kind = TN_COMM_BROADCAST;
     op.peer = rank.rank == 2 ? 1 : 0;
-    rank.forgive();
-    const Status said = outcome(rank, op);
-    static_cast<void>(rank.stream.destroy(TN_DESTROY_ABANDON));
-    t.check(true);
-    if (said.code() == TN_MISMATCH) return rank.meet();
-    return rank.agree(wrong(
-        words("one rank's root is another: expected TN_MISMATCH on every rank, got ", said_word(said))));
+    return mismatched(t, rank, op, "one rank's root is another");
   });
 }
 
@@ -105,13 +103,7 @@ CONFORM_CASE(3, "mismatch: another type of what is only moved is TN_MISMATCH on 
         all_reduce(memory.span(0, bytes), memory.span(), rank.rank == 0 ? TN_DTYPE_f32 : TN_DTYPE_i32, count);
     op.kind = TN_COMM_ALL_GATHER;
     op.send = memory.span(rank.rank * bytes, bytes);
-    rank.forgive();
-    const Status said = outcome(rank, op);
-    static_cast<void>(rank.stream.destroy(TN_DESTROY_ABANDON));
-    t.check(true);
-    if (said.code() == TN_MISMATCH) return rank.meet();
-    return rank.agree(wrong(
-        words("f32 met i32 in an all_gather: expected TN_MISMATCH on every rank, got ", said_word(said))));
+    return mismatched(t, rank, op, "f32 met i32 in an all_gather");
   });
 }
 

@@ -114,7 +114,8 @@ function drawEnvironment() {
   body.append(h("h3", {}, "Run"), definitions([
     ["began", report.began], ["took", `${report.seconds.toFixed(1)} s`], ["seed", report.seed],
     ["rounds", report.round ? `${report.repeat} from ${report.round}` : report.repeat],
-    ["sizes", report.quick ? "quick" : "full"], ["level", report.level < 0 ? "all" : report.level],
+    ["sizes", report.quick ? "quick" : "full"],
+    ["cases", report.sample > 1 ? `one in ${report.sample} above level 0` : "all that were selected"], ["level", report.level < 0 ? "all" : report.level],
     ["filters", report.filters.join(", ")]]));
   body.append(h("h3", {}, "Machine"), definitions(Object.entries(report.environment)));
 }

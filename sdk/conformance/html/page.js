@@ -105,7 +105,8 @@ function drawHead() {
   $("title").textContent = name;
   $("byline").textContent = p ? `${p.vendor} · ABI ${p.abi}${device ? ` · ${device.name}` : ""}` : report.trouble;
   const how = [`${report.executed} of ${plural(report.cases.length, "case")} executed`, `${report.seconds.toFixed(1)} s`,
-               `seed ${report.seed}`, report.quick ? "quick" : null, report.verify ? "verify" : null,
+               `seed ${report.seed}`, report.quick ? "quick" : null,
+               report.sample > 1 ? `a sample, one in ${report.sample}` : null, report.verify ? "verify" : null,
                report.repeat > 1 ? plural(report.repeat, "round") : null,
                report.resumed ? `${report.resumed} resumed` : null, report.began];
   $("verdict").append(

@@ -132,6 +132,18 @@ class Conform(Case):
         self.assertEqual(first[0], other[0])
         self.assertNotEqual(first[1], other[1])
 
+    def test_a_sample_is_drawn_by_the_seed_and_leaves_level_0_whole(self):
+        def listed(*words):
+            return set(tenon("conform", "--list", *words).stdout.splitlines())
+        everything, some, again = listed(), listed("--sample", "4"), listed("--sample", "4")
+        other = listed("--sample", "4", "--seed", "2")
+        self.assertEqual(some, again)
+        self.assertNotEqual(some, other)
+        self.assertTrue(some < everything)
+        above = [len([line for line in lines if not line.startswith("level 0")]) for lines in (everything, some)]
+        self.assertLess(abs(above[1] / above[0] - 0.25), 0.05)
+        self.assertEqual(*({line for line in lines if line.startswith("level 0")} for lines in (everything, some)))
+
     def test_round_is_one_of_repeat(self):
         rounds = [case["finding"]["drawn"] for case in self.run_json("--repeat", "3") if "behind" in case["name"]]
         alone = [case["finding"]["drawn"] for case in self.run_json("--round", "2") if "behind" in case["name"]]

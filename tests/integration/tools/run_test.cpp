@@ -183,11 +183,11 @@ TEST_CASE("run plan: a rank gets its device, and other hosts get TENON_ variable
   const auto plan = plan_of(what, "here");
   REQUIRE(plan.ok());
   CHECK(plan->size == 3);
-  const auto variables =
-      variables_of(*plan, plan->hosts[0], 1, {.address = "a:1", .token = "t", .restart = 2});
-  for (const char* one :
-       {"TENON_RANK=1", "TENON_SIZE=3", "TENON_LOCAL_RANK=1", "TENON_LOCAL_SIZE=3", "TENON_STORE=tcp://a:1",
-        "TENON_STORE_TOKEN=t", "TENON_STORE_SERVER=launcher", "TENON_RESTART=2", "TENON_DEVICE=cpu:1"})
+  const auto variables = variables_of(
+      *plan, plan->hosts[0], 1, {.address = "a:1", .token = "t", .restart = 2, .flights = "/logs/flight"});
+  for (const char* one : {"TENON_RANK=1", "TENON_SIZE=3", "TENON_LOCAL_RANK=1", "TENON_LOCAL_SIZE=3",
+                          "TENON_STORE=tcp://a:1", "TENON_STORE_TOKEN=t", "TENON_STORE_SERVER=launcher",
+                          "TENON_RESTART=2", "TENON_DEVICE=cpu:1", "TENON_FLIGHT_DIR=/logs/flight"})
     CHECK(std::count(variables.begin(), variables.end(), one) == 1);
   const std::vector<std::string> own{"PATH=/bin", "TENON_LOG=info", "SEED=7"};
   CHECK(passed_on(own, {"SEED", "X=a=b", "NOT_SET"}, true) == std::vector<std::string>{"SEED=7", "X=a=b"});

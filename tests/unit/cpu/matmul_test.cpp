@@ -5,6 +5,9 @@
 #include "tensors.hpp"
 #include "tiles.hpp"
 
+#include <algorithm>
+#include <span>
+
 using namespace cpu_test;
 
 namespace {
@@ -61,17 +64,17 @@ void check_case(Bench& bench, uint32_t dtype, const Case& c, Random& random) {
   REQUIRE(supports(bench.device, f.fragment()).verdict != TN_SUPPORT_NO);
   bench.run(compile(bench.device, f.fragment()), {&a, &b}, {&y});
   const int64_t depth = c.a[c.a.size() - (c.turn_a ? 2 : 1)];
+  Dims i, j;
   for_each(c.c, [&](const Dims& at) {
     Number sum = 0, size = 0;
     for (int64_t k = 0; k < depth; ++k) {
-      Dims i = at, j = at;
+      i = at, j = at;
       i[at.size() - 1] = k;
       j[at.size() - 2] = k;
       if (c.turn_a) std::swap(i[at.size() - 1], i[at.size() - 2]);
       if (c.turn_b) std::swap(j[at.size() - 1], j[at.size() - 2]);
-      const Number product =
-          a.at(Dims(i.end() - static_cast<long>(c.a.size() < at.size() ? c.a.size() : at.size()), i.end())) *
-          b.at(Dims(j.end() - static_cast<long>(c.b.size() < at.size() ? c.b.size() : at.size()), j.end()));
+      const Number product = a.at(std::span<const int64_t>(i).last(std::min(c.a.size(), at.size()))) *
+                             b.at(std::span<const int64_t>(j).last(std::min(c.b.size(), at.size())));
       sum += product;
       size += std::fabs(product);
     }

@@ -5,6 +5,10 @@
 // own arithmetic is compared bit for bit. Only oneDNN's own activations have a bound.
 #include "nodes.hpp"
 #include "onednn.hpp"
+#include "support/full.hpp"
+
+#include <algorithm>
+#include <span>
 
 using namespace cpu_test;
 
@@ -228,9 +232,12 @@ TEST_CASE(
   Bench bench;
   const bool products = has_onednn(bench.device);
   Random random(tenon::test::seed());
+  std::vector<uint32_t> ops{TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
+                            TN_OP_silu_grad};
+  const auto of_each = tenon::test::full_or<size_t>("activations of each type", 2, ops.size());
   for (const uint32_t dtype : float_types) {
-    for (const uint32_t op :
-         {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad, TN_OP_silu_grad}) {
+    std::shuffle(ops.begin(), ops.end(), random);
+    for (const uint32_t op : std::span(ops).first(of_each)) {
       const Layer empty{.random = random, .dtype = dtype, .dims = {140, 1100}};
       Layer alone = empty, thinned = empty, joined = empty, whole = empty;
       alone.start().act_grad(op).keep().reduce(TN_OP_sum, {0});

@@ -11,8 +11,10 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <random>
+#include <span>
 
 namespace cpu_test {
 
@@ -195,13 +197,15 @@ struct Tensor {
     return n;
   }
   // The place of an element; `at` may have more dims (broadcast, aligned on the right).
-  size_t place(const Dims& at) const {
+  size_t place(std::span<const int64_t> at) const {
     int64_t offset = 0;
     const size_t extra = at.size() - dims.size();
     for (size_t i = 0; i < dims.size(); ++i) offset += (dims[i] == 1 ? 0 : at[extra + i]) * strides[i];
     return static_cast<size_t>(offset) * bytes_of(dtype);
   }
-  Number at(const Dims& index) const { return get(bytes.data() + place(index), dtype); }
+  Number at(std::span<const int64_t> index) const { return get(bytes.data() + place(index), dtype); }
+  // Of indices written out, which a Dims would allocate memory for.
+  Number at(std::initializer_list<int64_t> index) const { return at(std::span(index.begin(), index.size())); }
   void set(const Dims& index, Number x) { put(bytes.data() + place(index), dtype, x); }
 };
 

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// flight_test.cpp: what ranks write down when their communicator fails, and the story it makes.
+//
+// Invariant: every story here names the rank that others waited for, or the group that was not the same.
+#include "ranks.hpp"
+#include "support/temp_folder.hpp"
+#include "tools/flight_story.hpp"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+using namespace comm_test;
+using tool::FlightRecord;
+
+namespace {
+
+// A folder that this process writes its records to.
+struct Flights {
+  Flights() { REQUIRE(setenv("TENON_FLIGHT_DIR", folder.path().c_str(), 1) == 0); }
+  std::string story() const {
+    const Result<std::string> told = tool::tell_flight(folder.path());
+    REQUIRE_MESSAGE(told.ok(), told.message());
+    return *told;
+  }
+  tenon::test::TempFolder folder;
+};
+
+// All ranks do `body`; what they return is not looked at: the records are.
+void fly(uint32_t size, Timeout timeout, const std::function<Status(Rank&)>& body) {
+  Result<Runtime> tenon = comm_test::runtime();
+  REQUIRE_MESSAGE(tenon.ok(), tenon.message());
+  const Store store = Store::in_process();
+  const Result<Device> device = tenon->device("cpu");
+  REQUIRE_MESSAGE(device.ok(), device.message());
+  as_threads(size, [&](uint32_t rank) -> Status {
+    Rank r = TN_TRY(join(*device, store, rank, size, {.timeout = timeout}));
+    return body(r);
+  });
+}
+
+Status sum(Rank& r, uint64_t count) {
+  const Buffer data = TN_TRY(r.uploaded(brought(f32, 1, r.rank, count)));
+  TN_TRY(r.comm.all_reduce(r.stream, data, data, f32));
+  return r.stream.sync();
+}
+
+void check_holds(const std::string& story, std::initializer_list<const char*> parts) {
+  for (const char* part : parts)
+    CHECK_MESSAGE(story.find(part) != std::string::npos, "no '", part, "' in:\n", story);
+}
+
+FlightRecord record(uint32_t rank, uint64_t groups, uint64_t ended_ns) {
+  FlightRecord out{.communicator = "world", .device = "cpu:0", .code = "TN_TIMEOUT", .message = "waited"};
+  out.rank = rank;
+  out.size = 3;
+  out.groups = groups;
+  out.ended_ns = ended_ns;
+  for (uint64_t g = groups < 2 ? 1 : groups - 1; g <= groups; ++g)
+    out.operations.push_back({.group = g,
+                              .count = 8,
+                              .at_ns = g * 1'000'000'000,
+                              .kind = "all_reduce",
+                              .dtype = "f32",
+                              .reduce = "sum"});
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("flight: a mismatch leaves a record of every rank, and the story names the group and both sides") {
+  const Flights flights;
+  fly(3, std::chrono::seconds(5), [](Rank& r) -> Status {
+    for (int i = 0; i < 3; ++i) TN_TRY(sum(r, 16));
+    return sum(r, r.rank == 1 ? 17 : 16);
+  });
+  check_holds(
+      flights.story(),
+      {"communicator 'world': 3 ranks, 3 records", "rank 2 on cpu:0 submitted 4 groups", "TN_MISMATCH",
+       "group 4 is not the same everywhere: rank 0 submitted all_reduce sum of 16 f32, rank 1 all_reduce "
+       "sum of 17 f32"});
+}
+
+TEST_CASE("flight: a rank that does not come is the one without a record, or the one behind") {
+  const Flights flights;
+  std::atomic<int> told{0};
+  fly(3, std::chrono::milliseconds(500), [&](Rank& r) -> Status {
+    TN_TRY(sum(r, 16));
+    if (r.rank == 2) {
+      while (told < 2) std::this_thread::yield();
+      return sum(r, 16);
+    }
+    Status outcome = sum(r, 16);
+    ++told;
+    return outcome;
+  });
+  check_holds(flights.story(), {"rank 0 on cpu:0 submitted 2 groups", "TN_TIMEOUT"});
+}
+
+TEST_CASE(
+    "flight: a group that was refused is not part of the record, and more than 256 operations are not kept") {
+  const Flights flights;
+  fly(2, std::chrono::seconds(5), [](Rank& r) -> Status {
+    const Buffer data = TN_TRY(r.uploaded(brought(f32, 1, r.rank, 8)));
+    for (int i = 0; i < 300; ++i) TN_TRY(r.comm.all_reduce(r.stream, data, data, f32));
+    CHECK(r.comm.submit(r.stream, {CommOp::broadcast(data, data, f32, 7)}).code() == TN_INVALID);
+    TN_TRY(r.stream.sync());
+    if (r.rank == 0) TN_TRY(r.comm.abort());
+    return sum(r, 8);
+  });
+  const tenon::test::TempFolder& folder = flights.folder;
+  std::ifstream file(folder / "world.0.rank1.json");
+  const Result<FlightRecord> read = tool::read_flight({std::istreambuf_iterator<char>(file), {}});
+  REQUIRE_MESSAGE(read.ok(), read.message());
+  CHECK(read->code == "TN_ABORTED");
+  CHECK(read->groups <= 301);
+  CHECK(read->operations.size() == 256);
+  CHECK(read->operations.back().group == read->groups);
+  CHECK(read->operations.back().kind == "all_reduce");
+}
+
+TEST_CASE("flight: who is behind, in what the others wait, and for how long") {
+  const std::string story = tool::flight_story(
+      {record(0, 9, 10'500'000'000), record(1, 9, 10'250'000'000), record(2, 7, 10'000'000'000)});
+  check_holds(
+      story, {"3 ranks, 3 records", "ranks 0, 1 waited for rank 2, which submitted only 7 groups, in group 8",
+              "(all_reduce sum of 8 f32) for 2.500 s", "ended after 0.500 s"});
+}
+
+TEST_CASE(
+    "flight: a rank without a record is named, and groups that nobody knows any more differ in nothing") {
+  const std::string story = tool::flight_story({record(2, 900, 10), record(0, 900, 20)});
+  check_holds(story, {"3 ranks, 2 records", "rank 1 left no record", "the others waited for it"});
+  CHECK(story.find("not the same") == std::string::npos);
+  check_holds(tool::flight_story({record(0, 4, 1), record(1, 4, 1), record(2, 4, 1)}),
+              {"all ranks submitted the same"});
+}
+
+TEST_CASE("flight: what is no record is refused by file and place") {
+  const tenon::test::TempFolder folder;
+  CHECK(tool::tell_flight(folder / "absent").code() == TN_NOT_FOUND);
+  CHECK(tool::tell_flight(folder.path()).code() == TN_NOT_FOUND);
+  folder.write("a.json", R"({"tenon_flight": 2})");
+  CHECK(tool::tell_flight(folder.path()).code() == TN_VERSION);
+  folder.write("a.json", R"({"tenon_flight": 1, "communicator": 3})");
+  const Result<std::string> told = tool::tell_flight(folder.path());
+  CHECK(told.code() == TN_INVALID);
+  check_holds(std::string(told.message()), {"a.json", "no flight record"});
+}
