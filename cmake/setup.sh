@@ -20,6 +20,7 @@ ccache            | repeated builds
 mold              | fast linking
 pkg-config        | tests the installed tenon.pc
 ?libxbyak-dev     | generates code for elementwise passes of the CPU plugin (header-only, x86-64)
+?libgloo-dev      | carries communicators of the CPU plugin between hosts
 libdnnl-dev       | oneDNN: matmul, convolution and normalisation of the CPU plugin
 libtomlplusplus-dev | reads manifests and options (header-only)
 libcli11-dev      | command line of the tenon program

@@ -138,6 +138,8 @@ Status Comm::carry_out(const comm::Group& group) {
   comm::Member& member = *standing_->member;
   for (const comm::Copy& copy : group.copies) std::copy_n(copy.from, copy.bytes, copy.to.get());
   comm::Mail mail(member, standing_->atlas, group.letters);
+  comm::FarMail far_mail(member, standing_->bridge.get(), group.letters);
+  TN_TRY(far_mail.post());
   if (!group.letters.empty() && !mail.met()) member.meanwhile(&mail);
   if (!group.operations.empty())
     TN_TRY(standing_->collector.run(group.operations, group.sequence, Memory::shared_given_back()));
@@ -145,7 +147,8 @@ Status Comm::carry_out(const comm::Group& group) {
   if (group.letters.empty()) return {};
   const comm::Letter& first = group.letters.front();
   member.doing(group.sequence, comm::kind_name(first.sends ? TN_COMM_SEND : TN_COMM_RECV));
-  return member.wait(mail);
+  TN_TRY(member.wait(mail));
+  return far_mail.finish();
 }
 
 // The stream failed or was abandoned before the group's turn: nobody else can know, so all are told.

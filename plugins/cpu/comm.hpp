@@ -7,6 +7,7 @@
 #pragma once
 
 #include "comm/collect.hpp"
+#include "comm/far_mail.hpp"
 #include "comm/join.hpp"
 #include "comm/mail.hpp"
 #include "stream.hpp"
@@ -52,9 +53,13 @@ class Comm {
   };
   // What exists once all ranks have met.
   struct Standing {
-    explicit Standing(std::unique_ptr<comm::Member> joined)
-        : member(std::move(joined)), atlas(*member), collector(*member, atlas) {}
+    explicit Standing(comm::Joined joined)
+        : member(std::move(joined.member)),
+          bridge(std::move(joined.bridge)),
+          atlas(*member),
+          collector(*member, atlas, bridge.get()) {}
     std::unique_ptr<comm::Member> member;
+    std::unique_ptr<comm::Bridge> bridge;
     comm::Atlas atlas;
     comm::Collector collector;
   };

@@ -153,7 +153,8 @@ Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, 
   comm::Ticket ticket{.rank = rank,
                       .size = size,
                       .timeout_ns = options.timeout_ns,
-                      .name = options.name != nullptr ? options.name : "unnamed"};
+                      .name = options.name != nullptr ? options.name : "unnamed",
+                      .store = options.store};
   std::memcpy(&ticket.id, id.data(), sizeof ticket.id);
   return Comm::create(segments_, std::move(ticket), (options.flags & TN_COMM_NON_BLOCKING) != 0,
                       [this](const comm::Member& member) {

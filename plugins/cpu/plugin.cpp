@@ -2,7 +2,8 @@
 // plugin.cpp: the entry, the identity and the devices of this machine.
 //
 // Options of the host: `threads`, how many threads one command may use (default: the processors of the device);
-// `share_memory`, whether other processes may open large allocations: "never", "with_peers" (default), "always"; `engine` and
+// `share_memory`, whether other processes may open large allocations: "never", "with_peers" (default), "always"; `host` and
+// `interface`, where communicators between hosts find this one (comm/hosts.hpp); `engine` and
 // `isa`, who runs elementwise passes and with which instructions (default: the fastest); `search`, `workspace_limit`, `cache`
 // and `prefer` (kernels/search.hpp).
 // Invariant: until a device is opened nothing is started, written or kept but what /sys told about the machine.
@@ -105,6 +106,8 @@ class Plugin {
     driver::Fence::prepare();
     SpinSeat::look_at_affinity();
     const Sharing sharing = TN_TRY(sharing_wanted());
+    segments_.stand_at({.host = text_of("host"), .interface = text_of("interface")});
+    tell_reach();
     return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), std::move(search), sharing,
                                          host_, roster_, segments_);
   }
@@ -115,6 +118,19 @@ class Plugin {
   }
 
  private:
+  std::string text_of(const char* option) const {
+    const char* const set = host_.option(option);
+    return set != nullptr ? set : "";
+  }
+
+  // For who asks (`tenon doctor`): the library that carries communicators between hosts is opened to know.
+  void tell_reach() const {
+    if (!host_.logs(TN_LOG_INFO)) return;
+    const auto engine = comm::Bridge::find_engine();
+    host_.log(TN_LOG_INFO, engine.ok() ? text("communicators reach other hosts through ", (*engine)->name)
+                                       : std::string(engine.message()));
+  }
+
   Result<Sharing> sharing_wanted() const {
     const char* value = host_.option("share_memory");
     const std::string_view word = value != nullptr ? value : "with_peers";

@@ -41,9 +41,10 @@ std::string told(const Card& card) {
 
 }  // namespace
 
-Collector::Collector(Member& member, Atlas& atlas)
+Collector::Collector(Member& member, Atlas& atlas, Bridge* bridge)
     : member_(member),
       atlas_(atlas),
+      bridge_(bridge),
       rank_(member.rank()),
       size_(member.size()),
       sources_(size_),
@@ -58,13 +59,15 @@ uint64_t Collector::blocks(const Operation& operation) const noexcept {
 
 Status Collector::run(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
   member_.doing(sequence, kind_name(operations.front().kind));
-  const bool eager = announce(operations, sequence, freed) <= Board::eager_bytes;
+  const uint64_t brought = announce(operations, sequence, freed);
+  const bool eager = brought <= Board::eager_bytes;
+  if (bridge_ != nullptr) TN_TRY(cross_boards(eager ? brought : 0));
   TN_TRY(member_.step());
   TN_TRY(check_order());
   Status done;
   if (eager) {
     done = run_eager(operations);
-  } else if (all_reachable()) {
+  } else if (bridge_ == nullptr && all_reachable()) {
     done = run_direct(operations);
   } else {
     for (uint32_t i = 0; i < operations.size() && done.ok(); ++i) {
@@ -85,7 +88,7 @@ uint64_t Collector::announce(std::span<const Operation> operations, uint64_t seq
   uint64_t bytes = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
     const Operation& o = operations[i];
-    board.cards[i] = {
+    board.cards()[i] = {
         .kind = o.kind,
         .dtype = o.dtype,
         .reduce = o.reduce,
@@ -97,7 +100,7 @@ uint64_t Collector::announce(std::span<const Operation> operations, uint64_t seq
     bytes += bytes_brought(o, blocks(o));
   }
   if (bytes > Board::eager_bytes) return bytes;
-  std::byte* to = board.data;
+  std::byte* to = board.data();
   for (const Operation& o : operations) {
     const uint64_t brought = o.count * blocks(o) * o.width;
     if (o.send != nullptr && brought != 0) std::memcpy(to, o.send, brought);
@@ -119,7 +122,7 @@ Status Collector::check_order() {
 Status Collector::compare(uint32_t rank, const Board& theirs, const Board& ours) {
   const uint32_t both = std::min(theirs.count, ours.count);
   for (uint32_t i = 0; i < both; ++i) {
-    const Card &a = theirs.cards[i], &b = ours.cards[i];
+    const Card &a = theirs.cards()[i], &b = ours.cards()[i];
     if (a.kind == b.kind && a.dtype == b.dtype && a.reduce == b.reduce && a.root == b.root &&
         a.count == b.count)
       continue;
@@ -134,7 +137,7 @@ Status Collector::compare(uint32_t rank, const Board& theirs, const Board& ours)
       TN_MISMATCH,
       text("group ", ours.sequence, ": ", member_.in_words(rank), " has ", theirs.count, " collectives, ",
            member_.in_words(rank_), " has ", ours.count, " collectives; the first that only one has is ",
-           told((more ? theirs : ours).cards[both]), ": all ranks must submit the same in the same order"));
+           told((more ? theirs : ours).cards()[both]), ": all ranks must submit the same in the same order"));
 }
 
 // Whether every rank may reach every buffer of this group.
@@ -144,7 +147,7 @@ bool Collector::all_reachable() {
   for (uint32_t q = 0; q < size_; ++q) {
     const Board& board = member_.segment().board(q, turn_);
     for (uint32_t i = 0; i < board.count; ++i) {
-      if (board.cards[i].send.kind == Window::personal || board.cards[i].recv.kind == Window::personal)
+      if (board.cards()[i].send.kind == Window::personal || board.cards()[i].recv.kind == Window::personal)
         return false;
     }
   }
@@ -153,14 +156,14 @@ bool Collector::all_reachable() {
 
 void Collector::gather_factors(const Operation& operation, uint32_t index) {
   if (operation.reduce != TN_REDUCE_PREMUL_SUM) return;
-  for (uint32_t q = 0; q < size_; ++q) factors_[q] = member_.segment().board(q, turn_).cards[index].factor;
+  for (uint32_t q = 0; q < size_; ++q) factors_[q] = member_.segment().board(q, turn_).cards()[index].factor;
 }
 
 Status Collector::run_eager(std::span<const Operation> operations) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < operations.size(); ++i) {
     const Operation& o = operations[i];
-    for (uint32_t q = 0; q < size_; ++q) sources_[q] = member_.segment().board(q, turn_).data + at;
+    for (uint32_t q = 0; q < size_; ++q) sources_[q] = member_.segment().board(q, turn_).data() + at;
     gather_factors(o, i);
     if (!deliver(o, {.first = 0, .count = o.count, .stride = o.count * o.width})) return member_.failure();
     at += rounded(o.count * blocks(o) * o.width);
@@ -173,7 +176,7 @@ Status Collector::run_direct(std::span<const Operation> operations) {
     const Operation& o = operations[i];
     if (o.count == 0) continue;
     for (uint32_t q = 0; q < size_; ++q) {
-      const Window& window = member_.segment().board(q, turn_).cards[i].send;
+      const Window& window = member_.segment().board(q, turn_).cards()[i].send;
       auto found = atlas_.find(q, window, blocks(o) * o.count * o.width);
       if (!found.ok()) return member_.fail(found.code(), std::string(found.message()));
       sources_[q] = *found;
@@ -188,19 +191,6 @@ Status Collector::run_direct(std::span<const Operation> operations) {
   return member_.step();
 }
 
-namespace {
-// The elements of `count` that are `rank`'s to reduce: whole cache lines, but for the last.
-struct Slice {
-  Slice(uint64_t count, uint64_t width, uint32_t rank, uint32_t size) {
-    const uint64_t unit = std::max<uint64_t>(1, line / width);
-    const uint64_t each = (count / size + (count % size != 0 ? 1 : 0) + unit - 1) / unit * unit;
-    begin = std::min(count, each * rank);
-    end = std::min(count, begin + each);
-  }
-  uint64_t begin, end;
-};
-}  // namespace
-
 // Reduces this rank's slice from everyone's buffer and writes it to everyone who gets it. Writing to the others is two to
 // three times faster than letting them fetch it: the lines are here already.
 Status Collector::push_slice(const Operation& o, uint32_t index) {
@@ -208,7 +198,7 @@ Status Collector::push_slice(const Operation& o, uint32_t index) {
   size_t count = 0;
   for (uint32_t q = 0; q < size_; ++q) {
     if (o.kind == TN_COMM_REDUCE && static_cast<uint32_t>(o.root) != q) continue;
-    auto found = atlas_.find(q, member_.segment().board(q, turn_).cards[index].recv, o.count * o.width);
+    auto found = atlas_.find(q, member_.segment().board(q, turn_).cards()[index].recv, o.count * o.width);
     if (!found.ok()) return member_.fail(found.code(), std::string(found.message()));
     outs_[count++] = *found + slice.begin * o.width;
   }
@@ -222,6 +212,7 @@ Status Collector::run_staged(const Operation& o) {
     const uint64_t n = std::min(in_one, o.count - first);
     const Part part{.first = first, .count = n, .stride = n * o.width};
     fill_stage(o, part, member_.segment().stage(rank_, stage_));
+    if (bridge_ != nullptr) TN_TRY(cross_contributions(o, part));
     TN_TRY(member_.step());
     for (uint32_t q = 0; q < size_; ++q) sources_[q] = member_.segment().stage(q, stage_);
     if (o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE) {
@@ -246,6 +237,7 @@ Status Collector::stage_slices(const Operation& o, const Part& part) {
   const Slice own(part.count, o.width, rank_, size_);
   std::byte* const out = member_.segment().stage(rank_, stage_) + own.begin * o.width;
   if (!reduce(o, own.begin * o.width, own.end - own.begin, {&out, 1})) return member_.failure();
+  if (bridge_ != nullptr) TN_TRY(cross_results(o, part));
   TN_TRY(member_.step());
   if (o.recv == nullptr) return {};
   for (uint32_t q = 0; q < size_; ++q) {

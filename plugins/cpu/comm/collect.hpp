@@ -9,17 +9,34 @@
 //           them, or takes what it wants from where it lies; two steps
 //   staged  what cannot be reached goes through each rank's stage, a piece at a time
 //
+// Between hosts it is eager or staged: what the others of a host would read of a rank's board or stage is sent there first
+// (cross.cpp), so everything after that is the same.
 // Invariant: which way is taken follows from the boards alone, so all ranks take the same; the result is the same in all.
 #pragma once
 
 #include "atlas.hpp"
+#include "bridge.hpp"
 #include "group.hpp"
+
+#include <algorithm>
 
 namespace tenon::cpu::comm {
 
+// The elements of `count` that are `rank`'s to reduce: whole cache lines, but for the last.
+struct Slice {
+  Slice(uint64_t count, uint64_t width, uint32_t rank, uint32_t size) noexcept {
+    const uint64_t unit = std::max<uint64_t>(1, 64 / width);
+    const uint64_t each = (count / size + (count % size != 0 ? 1 : 0) + unit - 1) / unit * unit;
+    begin = std::min(count, each * rank);
+    end = std::min(count, begin + each);
+  }
+  uint64_t begin, end;
+};
+
 class Collector {
  public:
-  Collector(Member& member, Atlas& atlas);
+  // `bridge`: to ranks on other hosts; nullptr when there are none.
+  Collector(Member& member, Atlas& atlas, Bridge* bridge);
 
   // TN_MISMATCH names both sides; else as Member::wait. `freed` is for Board::freed. [one thread; blocks; may fail]
   Status run(std::span<const Operation> operations, uint64_t sequence, uint32_t freed);
@@ -45,6 +62,20 @@ class Collector {
   Status push_slice(const Operation& operation, uint32_t index);
   void fill_stage(const Operation& operation, const Part& part, std::byte* stage);
 
+  // What others need of this rank's board or stage goes to their hosts, and what this host needs of theirs comes.
+  Status cross_boards(uint64_t data_bytes);
+  Status cross_contributions(const Operation& operation, const Part& part);
+  Status cross_results(const Operation& operation, const Part& part);
+  void leave(uint32_t rank, const std::byte* mine, uint64_t bytes) {
+    if (bytes != 0) leaving_.push_back({rank, mine, bytes});
+  }
+  void come(uint32_t rank, std::byte* theirs, uint64_t bytes) {
+    if (bytes != 0) coming_.push_back({rank, theirs, bytes});
+  }
+  void leave_for_hosts(const std::byte* mine, uint64_t bytes);
+  bool receives_for_host(uint32_t rank) const noexcept;
+  Status cross();
+
   // This rank's share, out of sources_. False when the group was given up.
   bool deliver(const Operation& operation, const Part& part);
   bool copy(std::byte* to, const std::byte* from, uint64_t bytes);
@@ -54,12 +85,15 @@ class Collector {
 
   Member& member_;
   Atlas& atlas_;
+  Bridge* const bridge_;
   const uint32_t rank_, size_;
   uint32_t turn_ = 0;   // of boards
   uint32_t stage_ = 0;  // of stages
   std::vector<const std::byte*> sources_, moved_sources_;
   std::vector<std::byte*> outs_, moved_outs_;
   std::vector<uint64_t> factors_;
+  std::vector<Bridge::Leaving> leaving_;
+  std::vector<Bridge::Coming> coming_;
 };
 
 }  // namespace tenon::cpu::comm

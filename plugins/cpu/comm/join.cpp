@@ -7,6 +7,8 @@
 #include <tenon/author/text.hpp>
 
 #include <algorithm>
+#include <cstring>
+#include <optional>
 
 namespace tenon::cpu::comm {
 
@@ -41,14 +43,10 @@ bool cancelled(const Ticket& ticket) noexcept {
   return ticket.cancelled != nullptr && ticket.cancelled->load();
 }
 
+// A rank posts it that finds the id to be of another host.
+constexpr const char* elsewhere = "elsewhere";
+
 Result<system::Fd> open_memory(const Id& id) {
-  if (id.magic != Id::mark)
-    return Status(TN_INVALID, "this is no id of the cpu plugin: carry what make_id wrote, byte for byte");
-  if (id.place != system::here()) {
-    return Status(TN_UNSUPPORTED,
-                  text("the id was made on another host, or in another space of process numbers (by process ",
-                       id.process, " there): a communicator of the cpu plugin spans one host"));
-  }
   system::Fd memory = TN_TRY(system::open_in(id.process, id.descriptor));
   if (system::inode_of(memory) != id.inode) {
     return Status(TN_PEER_LOST,
@@ -88,31 +86,33 @@ Status await_built(const HeaderPage& header, const Ticket& ticket, uint64_t dead
   return {};
 }
 
-std::string absent(Segment& segment) {
+std::string absent(Member& member) {
   std::string ranks;
-  for (uint32_t q = 0; q < segment.size(); ++q) {
-    if (segment.slot(q).process.load() == 0) ranks += text(ranks.empty() ? "" : ", ", q);
+  for (const uint32_t q : member.mates()) {
+    if (member.slot(q).process.load() == 0) ranks += text(ranks.empty() ? "" : ", ", q);
   }
   return ranks.empty() ? "none" : ranks;
 }
 
-// Waits until `count` is the number of ranks.
+// Waits until `count` is the number of mates. TN_BUSY when `notices` say that some ranks are not among them.
 Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& ticket, uint64_t deadline,
-                 bool met) {
+                 bool met, const Notices* notices = nullptr) {
   for (;;) {
     const uint32_t now_there = count.load();
     if (member.failed()) return member.failure();
-    if (now_there == member.size()) return {};
+    if (now_there == member.mates().size()) return {};
+    if (notices != nullptr && notices->has(elsewhere))
+      return Status(TN_BUSY, "some ranks are on other hosts");
     if (cancelled(ticket)) return member.fail(TN_ABORTED, text("rank ", member.rank(), " gave up joining"));
-    for (uint32_t q = 0; met && q < member.size(); ++q) {
-      if (q != member.rank() && member.lost(q) && count.load() != member.size())
+    for (const uint32_t q : member.mates()) {
+      if (met && q != member.rank() && member.lost(q) && count.load() != member.mates().size())
         return member.fail(TN_PEER_LOST, text(member.in_words(q), " ended while the communicator was made"));
     }
     const uint64_t now = driver::now_ns();
     if (now >= deadline) {
-      return member.fail(TN_TIMEOUT, text(now_there, " of ", member.size(), " ranks came within ",
-                                          ticket.timeout_ns / 1'000'000, " ms; missing: ",
-                                          absent(member.segment()), ": were they started?"));
+      return member.fail(TN_TIMEOUT, text(now_there, " of ", member.mates().size(), " ranks came within ",
+                                          ticket.timeout_ns / 1'000'000, " ms; missing: ", absent(member),
+                                          ": were they started?"));
     }
     system::sleep_on(count, now_there, std::min(deadline, now + look_ns));
   }
@@ -120,7 +120,7 @@ Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& tic
 
 // Tries whether this process can open what the others will want to lend.
 void try_doors(Member& member, uint64_t inode) {
-  for (uint32_t q = 0; q < member.size(); ++q) {
+  for (const uint32_t q : member.mates()) {
     if (member.same_process(q)) continue;
     const auto door = system::open_in(member.process_of(q), member.slot(q).descriptor);
     if (!door.ok() || system::inode_of(*door) != inode) member.segment().header().closed.store(1);
@@ -129,6 +129,16 @@ void try_doors(Member& member, uint64_t inode) {
 
 }  // namespace
 
+void Segments::stand_at(Where where) {
+  const std::lock_guard lock(mutex_);
+  where_ = std::move(where);
+}
+
+Where Segments::where() const {
+  const std::lock_guard lock(mutex_);
+  return where_;
+}
+
 Result<Id> Segments::make_id() {
   Id id;
   system::Fd memory = TN_TRY(system::make_memory("tenon communicator"));
@@ -136,7 +146,7 @@ Result<Id> Segments::make_id() {
   const HeaderPage header = TN_TRY(HeaderPage::map(memory));
   id.nonce = system::random();
   header->nonce.store(id.nonce);
-  id.place = system::here();
+  id.place = system::here(where().host);
   id.inode = system::inode_of(memory);
   id.process = system::process();
   id.descriptor = memory.get();
@@ -155,15 +165,11 @@ Result<std::shared_ptr<Segment>> Segments::segment_of(const system::Fd& memory, 
   return segment;
 }
 
-Result<std::unique_ptr<Member>> Segments::join(const Ticket& ticket) {
-  if (ticket.size > Segment::most_ranks) {
-    return Status(TN_UNSUPPORTED, text(ticket.size, " ranks on one host; at most ", Segment::most_ranks));
-  }
-  const uint64_t deadline = driver::deadline_after(ticket.timeout_ns);
-  const system::Fd memory = TN_TRY(open_memory(ticket.id));
+Result<std::unique_ptr<Member>> Segments::enter(const Id& id, const Ticket& ticket, uint64_t deadline) {
+  const system::Fd memory = TN_TRY(open_memory(id));
   {
     const HeaderPage header = TN_TRY(HeaderPage::map(memory));
-    if (header->nonce.load() != ticket.id.nonce)
+    if (header->nonce.load() != id.nonce)
       return Status(TN_PEER_LOST, "the memory behind this id belongs to something else: make a new id");
     TN_TRY(build(memory, header, ticket.size));
     TN_TRY(await_built(header, ticket, deadline));
@@ -171,17 +177,98 @@ Result<std::unique_ptr<Member>> Segments::join(const Ticket& ticket) {
   auto segment = TN_TRY(segment_of(memory, ticket.size));
   auto member = std::make_unique<Member>(std::move(segment), ticket.rank, ticket.timeout_ns, ticket.name);
   TN_TRY(member->arrive(memory));
-  Header& header = member->segment().header();
-  TN_TRY(await_all(*member, header.arrived, ticket, deadline, false));
-  TN_TRY(member->meet());
-  try_doors(*member, ticket.id.inode);
+  return member;
+}
+
+// One join under way.
+struct Segments::Attempt {
+  const Ticket& ticket;
+  const uint64_t deadline;
+  const Notices notices;
+  const Where where;
+  const system::Place place;
+  std::optional<Hosts> hosts{};  // once some are known to be elsewhere
+
+  Status meet_hosts() {
+    hosts = TN_TRY(Hosts::meet(notices, place, where, ticket.rank, ticket.size, deadline));
+    return {};
+  }
+};
+
+// The id of the segment on this host: the ticket's, or one that the first rank here makes for the others.
+Result<Id> Segments::id_here(Attempt& attempt) {
+  const Id& told = attempt.ticket.id;
+  if (told.place == attempt.place) return told;
+  if (!attempt.notices) {
+    return Status(
+        TN_UNSUPPORTED,
+        text("the id was made on another host, or in another space of process numbers (by process ",
+             told.process, " there), and there is no store for ranks to tell where they are: give one"));
+  }
+  (void)attempt.notices.post(elsewhere, "");  // whoever says it first
+  TN_TRY(attempt.meet_hosts());
+  const uint32_t own = attempt.hosts->host_of(attempt.ticket.rank);
+  const uint32_t first = attempt.hosts->ranks_of(own).front();
+  const std::string key = text("segment/", first);
+  Id id;
+  if (first == attempt.ticket.rank) {
+    auto made = make_id();
+    if (made.ok()) id = *made;
+    TN_TRY(attempt.notices.post(key, {reinterpret_cast<const char*>(&id), made.ok() ? sizeof id : 0}));
+    return made;
+  }
+  const std::string said = TN_TRY(attempt.notices.read(key, attempt.deadline));
+  if (said.size() != sizeof id)
+    return Status(TN_PEER_LOST, text("rank ", first, ", the first of this host, got no shared memory"));
+  std::memcpy(static_cast<void*>(&id), said.data(), sizeof id);
+  return id;
+}
+
+// Waits for the ranks of this host, once it is known which those are.
+Status Segments::await_mates(Attempt& attempt, Member& member) {
+  std::atomic<uint32_t>& arrived = member.segment().header().arrived;
+  if (!attempt.hosts) {
+    const Notices* const notices = attempt.notices ? &attempt.notices : nullptr;
+    Status all = await_all(member, arrived, attempt.ticket, attempt.deadline, false, notices);
+    if (all.code() != TN_BUSY) return all;
+    if (const Status met = attempt.meet_hosts(); !met.ok())
+      return member.fail(met.code(), std::string(met.message()));
+  }
+  member.keep_to_mates(attempt.hosts->abroad(member.rank()));
+  return await_all(member, arrived, attempt.ticket, attempt.deadline, false);
+}
+
+Result<Joined> Segments::join(const Ticket& ticket) {
+  if (ticket.size > Segment::most_ranks)
+    return Status(TN_UNSUPPORTED, text(ticket.size, " ranks; at most ", Segment::most_ranks));
+  if (ticket.id.magic != Id::mark)
+    return Status(TN_INVALID, "this is no id of the cpu plugin: carry what make_id wrote, byte for byte");
+  const Where own = where();
+  Attempt attempt{.ticket = ticket,
+                  .deadline = driver::deadline_after(ticket.timeout_ns),
+                  .notices = Notices(ticket.store, ticket.id.nonce, ticket.cancelled),
+                  .where = own,
+                  .place = system::here(own.host)};
+  const Id id = TN_TRY(id_here(attempt));
+  Joined out;
+  out.member = TN_TRY(enter(id, ticket, attempt.deadline));
+  Member& member = *out.member;
+  Header& header = member.segment().header();
+  TN_TRY(await_mates(attempt, member));
+  TN_TRY(member.meet());
+  try_doors(member, id.inode);
   header.settled.fetch_add(1);
   system::wake_all(header.settled);
-  TN_TRY(await_all(*member, header.settled, ticket, deadline, true));
-  member->look_at_processors();
-  const std::lock_guard lock(mutex_);
-  made_.erase(ticket.id.inode);
-  return member;
+  TN_TRY(await_all(member, header.settled, ticket, attempt.deadline, true));
+  member.look_at_processors();
+  {
+    const std::lock_guard lock(mutex_);
+    made_.erase(id.inode);
+  }
+  if (!attempt.hosts) return out;
+  out.bridge = TN_TRY(
+      Bridge::build(member, *std::move(attempt.hosts), attempt.notices, own.interface, attempt.deadline));
+  return out;
 }
 
 }  // namespace tenon::cpu::comm

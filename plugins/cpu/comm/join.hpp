@@ -3,9 +3,13 @@
 //
 // An id names a memory without a name: a descriptor in the process that made the id. Whoever comes first gives it its size
 // and its pages, all take their slots, look at each other, and start when everyone has.
+// A rank that finds the id to be of another host says so in the store. Then all tell where they are, each host has a segment
+// of its own, and bridges lie between them. When all are on one host the store is not written.
 // Invariant: `join` succeeds on all ranks, or fails on all that are still there, within the timeout.
 #pragma once
 
+#include "bridge.hpp"
+#include "hosts.hpp"
 #include "member.hpp"
 
 #include <map>
@@ -14,7 +18,7 @@
 namespace tenon::cpu::comm {
 
 struct Id {
-  static constexpr std::array<char, 8> mark{'t', 'n', 'c', 'p', 'u', 'i', 'd', '1'};
+  static constexpr std::array<char, 8> mark{'t', 'n', 'c', 'p', 'u', 'i', 'd', '2'};
   std::array<char, 8> magic = mark;
   system::Place place{};
   uint64_t inode = 0, nonce = 0;
@@ -26,23 +30,40 @@ struct Ticket {
   uint32_t rank = 0, size = 1;
   uint64_t timeout_ns = 0;
   std::string name{};
+  const tn_store* store = nullptr;               // borrowed until the join has ended; nullptr: one host it is
   const std::atomic<bool>* cancelled = nullptr;  // set: the join ends with TN_ABORTED
+};
+
+// A rank that has joined.
+struct Joined {
+  std::unique_ptr<Member> member{};
+  std::unique_ptr<Bridge> bridge{};  // nullptr when all ranks are on one host
 };
 
 // The segments of this process: those it made ids for, and those it has ranks in.
 class Segments {
  public:
+  // Where this process is, for what is made and joined from now on. [any-thread; does not block; cannot fail]
+  void stand_at(Where where);
   // Kept open until a rank of this process has joined with it, or the plugin ends. TN_NO_MEMORY.
   // [any-thread; may block; may fail]
   Result<Id> make_id();
   // TN_TIMEOUT names who is missing; TN_MISMATCH for another number of ranks; TN_INVALID for a rank that is taken;
-  // TN_UNSUPPORTED for ranks that cannot share memory; TN_PEER_LOST; TN_NO_MEMORY. [any-thread; blocks; may fail]
-  Result<std::unique_ptr<Member>> join(const Ticket& ticket);
+  // TN_UNSUPPORTED for ranks that cannot share memory, and hosts that nothing connects; TN_PEER_LOST; TN_NO_MEMORY.
+  // [any-thread; blocks; may fail]
+  Result<Joined> join(const Ticket& ticket);
 
  private:
+  Where where() const;
+  // Takes the rank's slot in the segment of `id`.
+  Result<std::unique_ptr<Member>> enter(const Id& id, const Ticket& ticket, uint64_t deadline);
+  struct Attempt;
+  Result<Id> id_here(Attempt& attempt);
+  static Status await_mates(Attempt& attempt, Member& member);
   Result<std::shared_ptr<Segment>> segment_of(const system::Fd& memory, uint32_t size);
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  Where where_;
   std::map<uint64_t, system::Fd> made_;                  // by inode
   std::map<uint64_t, std::weak_ptr<Segment>> segments_;  // by inode
 };

@@ -22,6 +22,11 @@ Mail::Mail(Member& member, Atlas& atlas, std::span<const Letter> letters)
     : member_(member), atlas_(atlas), letters_(letters), states_(letters.size()), open_(letters.size()) {
   std::vector<size_t> last(size_t{2} * member.size(), nobody);
   for (size_t i = 0; i < letters.size(); ++i) {
+    if (!member.is_here(letters[i].peer)) {
+      states_[i].done = true;
+      --open_;
+      continue;
+    }
     size_t& before = last[letters[i].peer * size_t{2} + (letters[i].sends ? 1 : 0)];
     states_[i].after = std::exchange(before, i);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// mail.hpp: the messages of one group: send, recv, all_to_all_v.
+// mail.hpp: the messages of one group between ranks of one host: send, recv, all_to_all_v. Those between hosts are
+// far_mail.hpp's.
 //
 // A sender writes what it offers into the pair's channel; the receiver takes it from the sender's own memory where it can
 // reach that, else out of the pair's ring; then it says so, and both are done. Ranks that have no part in it never know.

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 namespace tenon::cpu::comm {
 
@@ -35,12 +36,12 @@ class Member::Everyone final : public Condition {
   explicit Everyone(Member& member) noexcept : member_(member) {}
   bool met() override {
     if (member_.meanwhile_ != nullptr) (void)member_.meanwhile_->advance();
-    for (; next_ < member_.size_; ++next_) {
-      if (behind(next_)) return false;
+    for (; next_ < member_.mates_.size(); ++next_) {
+      if (behind(member_.mates_[next_])) return false;
     }
     return true;
   }
-  bool awaits(uint32_t rank) const override { return behind(rank); }
+  bool awaits(uint32_t rank) const override { return behind(rank); }  // asked of mates
 
  private:
   bool behind(uint32_t rank) const noexcept {
@@ -48,7 +49,7 @@ class Member::Everyone final : public Condition {
     return static_cast<int32_t>(theirs - member_.epoch_) < 0;
   }
   Member& member_;
-  uint32_t next_ = 0;  // those below have been seen to be there
+  size_t next_ = 0;  // mates before it have been seen to be there
 };
 
 Member::Member(std::shared_ptr<Segment> segment, uint32_t rank, uint64_t timeout_ns, std::string name)
@@ -58,12 +59,15 @@ Member::Member(std::shared_ptr<Segment> segment, uint32_t rank, uint64_t timeout
       timeout_(timeout_ns),
       name_(std::move(name)),
       process_(system::process()),
-      peers_(size_) {}
+      peers_(size_),
+      mates_(size_) {
+  std::iota(mates_.begin(), mates_.end(), 0u);
+}
 
 Member::~Member() {
   if (!arrived_) return;
   slot(rank_).gone.store(1);
-  for (uint32_t q = 0; q < size_; ++q) ring(q);
+  for (const uint32_t q : mates_) ring(q);
 }
 
 Status Member::arrive(const system::Fd& memory) {
@@ -83,9 +87,17 @@ Status Member::arrive(const system::Fd& memory) {
   return {};
 }
 
+void Member::keep_to_mates(const std::vector<std::string>& abroad) {
+  mates_.clear();
+  for (uint32_t q = 0; q < size_; ++q) {
+    peers_[q].abroad = abroad[q];
+    if (is_here(q)) mates_.push_back(q);
+  }
+}
+
 Status Member::meet() {
   one_process_ = true;
-  for (uint32_t q = 0; q < size_; ++q) {
+  for (const uint32_t q : mates_) {
     Peer& peer = peers_[q];
     peer.process = slot(q).process.load();
     if (peer.process == process_) continue;
@@ -99,18 +111,21 @@ Status Member::meet() {
 
 void Member::look_at_processors() noexcept {
   std::array<uint64_t, system::processor_words> all{};
-  for (uint32_t q = 0; q < size_; ++q) {
+  for (const uint32_t q : mates_) {
     for (size_t i = 0; i < all.size(); ++i) all[i] |= slot(q).processors[i];
   }
   int count = 0;
   for (const uint64_t word : all) count += std::popcount(word);
-  crowded_ = count < 2 || static_cast<uint32_t>(count) < size_;
+  crowded_ = count < 2 || static_cast<size_t>(count) < mates_.size();
   open_ = segment_->header().closed.load() == 0;
 }
 
 std::string Member::in_words(uint32_t rank) const {
+  if (!is_here(rank)) return text("rank ", rank, " (", peers_[rank].abroad, ")");
   return text("rank ", rank, " (process ", peers_[rank].process, ")");
 }
+
+std::string Member::doing_in_words() const { return text("group ", sequence_, " (", what_, ")"); }
 
 void Member::ring(uint32_t rank) noexcept {
   Slot& other = slot(rank);
@@ -121,7 +136,7 @@ void Member::ring(uint32_t rank) noexcept {
 
 void Member::post() noexcept {
   slot(rank_).epoch.store(++epoch_, std::memory_order_seq_cst);
-  for (uint32_t q = 0; q < size_; ++q) {
+  for (const uint32_t q : mates_) {
     if (q != rank_) ring(q);
   }
 }
@@ -176,7 +191,7 @@ Status Member::sleep(Condition& condition) {
 
 uint64_t Member::signs_of_life() noexcept {
   uint64_t sum = 0;
-  for (uint32_t q = 0; q < size_; ++q) {
+  for (const uint32_t q : mates_) {
     if (q == rank_) continue;
     sum += slot(q).epoch.load(std::memory_order_relaxed);
     sum += slot(q).beat.load(std::memory_order_relaxed);
@@ -190,27 +205,26 @@ bool Member::lost(uint32_t rank) noexcept {
 }
 
 Status Member::look_for_lost(Condition& condition) {
-  for (uint32_t q = 0; q < size_; ++q) {
+  for (const uint32_t q : mates_) {
     if (q == rank_ || !condition.awaits(q) || !lost(q)) continue;
     if (condition.met() || !condition.awaits(q)) continue;  // it was there before it went
     const bool left = slot(q).gone.load() != 0;
-    return fail(TN_PEER_LOST, text(in_words(q), left ? " destroyed its communicator" : " has ended",
-                                   " while rank ", rank_, " waited for it in group ", sequence_, " (", what_,
-                                   "): make a communicator of those who are left"));
+    return fail(TN_PEER_LOST,
+                text(in_words(q), left ? " destroyed its communicator" : " has ended", " while rank ", rank_,
+                     " waited for it in ", doing_in_words(), ": make a communicator of those who are left"));
   }
   return {};
 }
 
 Status Member::too_late(const Condition& condition) {
-  for (uint32_t q = 0; q < size_; ++q) {
+  for (const uint32_t q : mates_) {
     if (q == rank_ || !condition.awaits(q)) continue;
     const char* where = slot(q).inside.load() != 0 ? " is in a group and does not go on" : " did not come";
-    return fail(TN_TIMEOUT, text(in_words(q), where, "; rank ", rank_, " waited ", timeout_ / 1'000'000,
-                                 " ms for it in group ", sequence_, " (", what_,
-                                 "): look what holds it up, or give more time"));
+    return fail(TN_TIMEOUT,
+                text(in_words(q), where, "; rank ", rank_, " waited ", timeout_ / 1'000'000, " ms for it in ",
+                     doing_in_words(), ": look what holds it up, or give more time"));
   }
-  return fail(TN_TIMEOUT,
-              text("rank ", rank_, " itself did not go on in group ", sequence_, " (", what_, ")"));
+  return fail(TN_TIMEOUT, text("rank ", rank_, " itself did not go on in ", doing_in_words()));
 }
 
 Status Member::enter() {
@@ -224,7 +238,7 @@ void Member::leave() noexcept {
     return;
   system::wake_all(slot(rank_).inside);
   const uint64_t patience = driver::deadline_after(hands_off_ns);
-  for (uint32_t q = 0; q < size_; ++q) {
+  for (const uint32_t q : mates_) {
     Slot& other = slot(q);
     while (other.inside.load(std::memory_order_seq_cst) != 0) {
       if (!same_process(q) && (lost(q) || driver::now_ns() >= patience)) break;
@@ -246,7 +260,7 @@ Status Member::fail(int32_t code, const std::string& words) {
     const size_t n = std::min(words.size(), sizeof failed.words - 1);
     std::memcpy(failed.words, words.data(), n);
     failed.code.store(static_cast<uint32_t>(code), std::memory_order_seq_cst);
-    for (uint32_t q = 0; q < size_; ++q) ring(q);
+    for (const uint32_t q : mates_) ring(q);
   }
   // Whoever came first needs a moment to write; should it end in that moment, these words serve.
   for (uint32_t turn = 0; turn < 1000 && !this->failed(); ++turn) driver::yield();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// member.hpp: one rank's part in a segment: its steps, waiting for those of others, and failing together.
+// member.hpp: one rank's part in a segment: its steps, waiting for those of others, and failing together. Its mates are the
+// ranks that share the segment, itself among them: all, or those on its host.
 //
 // A rank counts its steps in its slot; whoever needs a step of another spins on that count, then sleeps on its own bell,
 // which whoever finishes a step rings if its owner sleeps.
@@ -40,16 +41,22 @@ class Member {
   uint32_t size() const noexcept { return size_; }
   Segment& segment() noexcept { return *segment_; }
   Slot& slot(uint32_t rank) noexcept { return segment_->slot(rank); }
+  // The ranks on this host, in order.
+  const std::vector<uint32_t>& mates() const noexcept { return mates_; }
+  bool is_here(uint32_t rank) const noexcept { return peers_[rank].abroad.empty(); }
   bool same_process(uint32_t rank) noexcept { return peers_[rank].process == process_; }
   int32_t process_of(uint32_t rank) const noexcept { return peers_[rank].process; }
-  // All ranks are threads of this process.
+  // All mates are threads of this process.
   bool one_process() const noexcept { return one_process_; }
-  // Each rank can open shared memory of each other.
+  // Each mate can open shared memory of each other.
   bool open() const noexcept { return open_; }
 
   // Takes the rank's slot; `memory` is the segment's own, for others to try. TN_INVALID when it is taken.
   // [one thread, once; does not block; may fail]
   Status arrive(const system::Fd& memory);
+  // `abroad` has, for each rank on another host, what to call it; "" for mates. Before `meet`.
+  // [one thread, once; does not block; cannot fail]
+  void keep_to_mates(const std::vector<std::string>& abroad);
   // Knows who the others are, and how to tell that they ended. Once, when all have arrived. TN_PEER_LOST.
   // [one thread; does not block; may fail]
   Status meet();
@@ -83,6 +90,11 @@ class Member {
     slot(rank_).beat.fetch_add(1, std::memory_order_relaxed);
     return !failed();
   }
+  // The same, and does what goes on during waits; for waits that are not for steps.
+  bool carry_on() {
+    if (meanwhile_ != nullptr) (void)meanwhile_->advance();
+    return goes_on();
+  }
   // Wakes `rank` if it sleeps; after a sequentially consistent store that it may be waiting for.
   void ring(uint32_t rank) noexcept;
 
@@ -96,12 +108,16 @@ class Member {
   // Whether `rank` has ended or destroyed its communicator. [any-thread; does not block; cannot fail]
   bool lost(uint32_t rank) noexcept;
   std::string in_words(uint32_t rank) const;
+  // "group 7 (all_reduce)". [the thread that runs groups]
+  std::string doing_in_words() const;
+  uint64_t timeout() const noexcept { return timeout_; }
 
  private:
   class Everyone;
   struct Peer {
     int32_t process = 0;
-    system::Fd watched;
+    system::Fd watched{};
+    std::string abroad{};  // "process 12 on host b"; "": a mate
   };
 
   Status sleep(Condition& condition);
@@ -115,6 +131,7 @@ class Member {
   const std::string name_;
   const int32_t process_;
   std::vector<Peer> peers_;
+  std::vector<uint32_t> mates_;
   bool arrived_ = false, one_process_ = false, open_ = false, crowded_ = true;
   uint32_t epoch_ = 0;
   Condition* meanwhile_ = nullptr;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// segment.hpp: the memory that the ranks of one communicator share, and what lies where in it.
+// segment.hpp: the memory that the ranks of one communicator share on one host, and what lies where in it.
 //
 //   Header | a Slot for each rank | two Boards for each rank | a Channel for each pair | rings of the pairs | stages
 //
-// All of it starts as zeros, which is a valid beginning of every part.
+// There is room for all ranks on every host: boards and stages of ranks on other hosts are copies that came over the network
+// (bridge.hpp). All of it starts as zeros, which is a valid beginning of every part.
 // Invariant: a part has one writer, or is atomic; nothing here is a pointer, because every process maps it elsewhere.
 #pragma once
 
@@ -34,15 +35,26 @@ struct Card {
   Window send{}, recv{};
 };
 
-// What one rank brings to one group: the collectives, and their data when there is little of it.
+// What one rank brings to one group: the cards of its collectives, and their data when there is little of it.
 struct Board {
   static constexpr uint32_t most_cards = 128;
   static constexpr uint64_t eager_bytes = 8 << 10;
   uint64_t sequence;
   uint32_t count;
   uint32_t freed;  // how often this process gave shared memory back: what others mapped of it may be stale
-  Card cards[most_cards];
-  alignas(64) std::byte data[eager_bytes];
+  // The cards, and behind them the data: what is used is one run of bytes.
+  alignas(64) std::byte room[most_cards * sizeof(Card) + eager_bytes];
+
+  Card* cards() noexcept { return reinterpret_cast<Card*>(room); }
+  const Card* cards() const noexcept { return reinterpret_cast<const Card*>(room); }
+  std::byte* data() noexcept { return room + data_at(); }
+  // Of a board that holds so many bytes of data.
+  uint64_t used(uint64_t data_bytes) const noexcept {
+    return static_cast<uint64_t>(room - reinterpret_cast<const std::byte*>(this)) + data_at() + data_bytes;
+  }
+
+ private:
+  uint64_t data_at() const noexcept { return (count * sizeof(Card) + 63) / 64 * 64; }
 };
 
 struct Slot {
@@ -126,6 +138,8 @@ class Segment {
   std::byte* stage(uint32_t rank, uint32_t turn) noexcept {
     return base_ + layout_.stages + (uint64_t{rank} * 2 + turn % 2) * layout_.stage_bytes;
   }
+  // All of it; two hosts with as many ranks have the same parts at the same offsets.
+  std::byte* base() noexcept { return base_; }
 
  private:
   Segment(std::byte* base, uint32_t size) noexcept : base_(base), size_(size), layout_(size) {}

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <poll.h>
@@ -40,7 +41,7 @@ Fd::~Fd() {
   if (number_ >= 0) close(number_);
 }
 
-Place here() noexcept {
+Place here(std::string_view host) noexcept {
   Place place;
   char text[40] = {};
   std::ifstream("/proc/sys/kernel/random/boot_id").read(text, 36);
@@ -56,7 +57,20 @@ Place here() noexcept {
   }
   struct stat space;
   if (stat("/proc/self/ns/pid", &space) == 0) place.process_space = space.st_ino;
+  if (!host.empty()) place.host = 0xCBF29CE484222325u;  // FNV-1a
+  for (const char letter : host)
+    place.host = (place.host ^ static_cast<unsigned char>(letter)) * 0x100000001B3u;
   return place;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "without a name";
+}
+
+uint64_t network_space() noexcept {
+  struct stat space;
+  return stat("/proc/self/ns/net", &space) == 0 ? space.st_ino : 0;
 }
 
 int32_t process() noexcept { return static_cast<int32_t>(getpid()); }
@@ -143,6 +157,22 @@ void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, uint64_t deadline)
 
 void wake_all(std::atomic<uint32_t>& word) noexcept {
   (void)syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+Result<void*> symbol_beside(const char* name, const char* symbol) {
+  Dl_info self{};
+  if (dladdr(reinterpret_cast<void*>(&symbol_beside), &self) == 0 || self.dli_fname == nullptr)
+    return Status(TN_NOT_FOUND, "the system does not say where this plugin lies");
+  std::string path = self.dli_fname;
+  path.erase(path.rfind('/') + 1).append(name);
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && (info.st_mode & S_IWOTH) != 0)
+    return Status(TN_NOT_FOUND, text("everybody may write ", path, ": take that right away"));
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* found = library != nullptr ? dlsym(library, symbol) : nullptr;
+  if (found != nullptr) return found;
+  const char* const why = dlerror();
+  return Status(TN_NOT_FOUND, why != nullptr ? why : text(path, " has no ", symbol));
 }
 
 std::array<uint64_t, processor_words> processors() noexcept {

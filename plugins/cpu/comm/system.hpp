@@ -10,6 +10,7 @@
 
 #include <array>
 #include <span>
+#include <string_view>
 #include <utility>
 
 namespace tenon::cpu::comm::system {
@@ -34,14 +35,19 @@ class Fd {
 };
 
 // What two processes must have in common to open each other's memory: one boot of one kernel, one space of process
-// numbers.
+// numbers; and no other name given to their hosts.
 struct Place {
   std::array<uint64_t, 2> boot{};
   uint64_t process_space = 0;
+  uint64_t host = 0;  // of the name; 0: none
   bool operator==(const Place&) const = default;
 };
-// [any-thread; may block; cannot fail]
-Place here() noexcept;
+// `host`: the name given to this host; "": none. [any-thread; may block; cannot fail]
+Place here(std::string_view host) noexcept;
+// The system's name for this machine. [any-thread; does not block; cannot fail]
+std::string host_name();
+// What identifies the network that this process sees, among all of this boot. [any-thread; does not block; cannot fail]
+uint64_t network_space() noexcept;
 int32_t process() noexcept;
 uint64_t random() noexcept;
 
@@ -72,6 +78,10 @@ bool has_ended(const Fd& watched, int32_t pid) noexcept;
 // As driver::sleep_on and wake_all, for words that several processes map. [any-thread; blocks; cannot fail]
 void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, uint64_t deadline) noexcept;
 void wake_all(std::atomic<uint32_t>& word) noexcept;
+
+// `symbol` of the library `name` that lies in the folder of this plugin, unless everybody may write it; it stays open.
+// TN_NOT_FOUND with the path and the reason. [any-thread; may block; may fail]
+Result<void*> symbol_beside(const char* name, const char* symbol);
 
 // The processors this thread may use, one bit each. [any-thread; does not block; cannot fail]
 inline constexpr size_t processor_words = 16;

@@ -59,10 +59,10 @@ typedef struct tn_comm_op {
 
 typedef struct tn_comm_options {
   uint32_t size;
-  uint32_t flags;      /* TN_COMM_… */
-  uint64_t timeout_ns; /* of creation, and of lost-peer detection; 0: the plugin's default */
-  const tn_store* store;
-  const char* name; /* for messages; may be NULL */
+  uint32_t flags;        /* TN_COMM_… */
+  uint64_t timeout_ns;   /* of creation, and of lost-peer detection; 0: the plugin's default */
+  const tn_store* store; /* borrowed until the communicator stands, or is destroyed */
+  const char* name;      /* for messages; may be NULL */
   const tn_link* next;
 } tn_comm_options;
 #define TN_COMM_NON_BLOCKING 1u  /* `create` returns at once; `health` says TN_BUSY until it stands */
