@@ -10,7 +10,8 @@ namespace tenon::overlap {
 
 // The plan, when every rank has it. TN_MISMATCH on all ranks, naming the first rank that differs from rank 0 and the first
 // term in which they do; a rank without a plan returns its own failure, and the others what it says. Compares hashes; terms are
-// only sent when these differ. [all ranks; blocks; may fail]
-Result<CommPlan> agree(Device& device, Lane& lane, Result<CommPlan> plan, const SyncOptions& options);
+// only sent when these differ. `costs_given`: they need not be measured. [all ranks; blocks; may fail]
+Result<CommPlan> agree(Device& device, Lane& lane, Result<CommPlan> plan, const SyncOptions& options,
+                       bool costs_given);
 
 }  // namespace tenon::overlap

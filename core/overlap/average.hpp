@@ -14,10 +14,11 @@ namespace tenon::overlap {
 class Averaging {
  public:
   Averaging() = default;
-  // For the buckets of `plan`, which lie in `arena`. TN_UNSUPPORTED where the device has no kernel for it; TN_NO_MEMORY.
+  // For what rank `rank` has sums of, of the buckets of `plan`, which lie in `arena`. TN_UNSUPPORTED where the device has no
+  // kernel for it; TN_NO_MEMORY.
   // [stream's thread; may block; may fail]
   static Result<Averaging> prepare(Device& device, Stream& stream, const CommPlan& plan, const Buffer& arena,
-                                   Average how);
+                                   uint32_t rank, Average how);
 
   // Enqueues the divisor, and the division of all sums by it. [stream's thread; does not block; may fail]
   Status run(Stream& stream) const;

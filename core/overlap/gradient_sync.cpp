@@ -9,6 +9,7 @@
 #include "overlap/average.hpp"
 #include "overlap/issuer.hpp"
 #include "overlap/measure.hpp"
+#include "overlap/shards.hpp"
 #include "runtime/device_state.hpp"
 
 #include <algorithm>
@@ -19,6 +20,7 @@ namespace tenon {
 using overlap::Averaging;
 using overlap::Issuer;
 using overlap::Lane;
+using overlap::Shards;
 
 struct GradientSync::State {
   State(Device on, Communicator among, const OverlapOptions& overlap, SyncOptions settings)
@@ -34,7 +36,12 @@ struct GradientSync::State {
   Result<bool> begin(Stream& on, Backward how);
   Status finish(Stream& stream, const Contribution& mine);
   Status tell(uint32_t i, const Point& when, const tn_span* from);
+  Result<bool> join(Stream& stream);
+  Status gather(Stream& updated);
+  Result<CommTail::Reading> totals(Stream& stream);
   Status refuse_unless(bool running) const;
+  Status refuse_unless_sharded(const char* call) const;
+  Status refuse_ungathered() const;
   Status let_go();
   Status follow(Stream& stream);
   bool is_measured() const noexcept;
@@ -51,32 +58,43 @@ struct GradientSync::State {
   const SyncOptions options;
   StepProfile step{};
   CommTarget target{};
+  bool known_costs = false;
   std::vector<Lane> lanes{};
   CommPlan plan{};
   Buffer arena{};
   Averaging averaging{};
   Issuer issuer{};
+  Shards shards{};
   overlap::Arrivals arrivals{};
-  Stream compute{}, reader{};  // of the last begin, of the last finish
-  Point done{};                // the averages, or zeros of a new arena, are there
+  Stream compute{}, reader{}, updater{};  // of the last begin, of the last finish, of the last gather
+  Point done{};                           // the averages, or zeros of a new arena, are there
   Status broken{};
-  uint64_t steps = 0;   // that were sent
-  uint64_t copied = 0;  // by issuers before this one
+  uint64_t steps = 0;            // that were sent
+  overlap::CopyTotals copied{};  // by issuers before this one
   bool running = false, measured = false;
+  bool ungathered = false;  // sharded mode: the last step is finished, and its updates have not gone to all
 };
 
 namespace {
 
-constexpr double nominal_latency_ns = 20'000, nominal_ns_per_byte = 0.2;  // until costs are measured
-
 Status refused(const std::string& what) { return Status(TN_UNSUPPORTED, "GradientSync: " + what); }
 
-Status check_supported(std::span<const Gradient> parameters, const OverlapOptions& overlap) {
-  if (overlap.sharded) return refused("sharded = true is not run yet: set it to false");
+Status check_supported(std::span<const Gradient> parameters) {
   for (const Gradient& parameter : parameters) {
     if (parameter.sparse)
       return refused("parameter '" + parameter.name + "' is sparse, which is not run yet: bring it dense");
   }
+  return {};
+}
+
+Status check_hook(const CommHook& hook, bool sharded) {
+  const std::string called = "hook '" + hook.name + "'";
+  if (!hook.name.empty() && !hook.all_reduce)
+    return Status(TN_INVALID, "GradientSync: " + called + " has no all_reduce: give it one, or no name");
+  if (hook.name.empty() && hook.all_reduce)
+    return Status(TN_INVALID, "GradientSync: the hook has no name: ranks are compared by names");
+  if (!hook.name.empty() && sharded)
+    return refused(called + " sums whole buckets, which sharded mode does not: leave one of them out");
   return {};
 }
 
@@ -109,23 +127,28 @@ Status GradientSync::State::let_go() {
     if (first.ok() && !status.ok()) first = std::move(status);
   };
   for (Lane& lane : lanes) note(lane.stream.sync());
-  for (Stream* user : {&compute, &reader}) {
+  for (Stream* user : {&compute, &reader, &updater}) {
     if (!*user) continue;
     note(arena.used_on(*user));
     note(averaging.used_on(*user));
+    if (asked.sharded) note(shards.used_on(*user));
   }
   return first;
 }
 
 Result<CommPlan> GradientSync::State::first_plan(const OverlapOptions& overlap) const {
-  TN_TRY(check_supported(step.gradients, overlap));
+  TN_TRY(check_supported(step.gradients));
+  TN_TRY(check_hook(options.hook, overlap.sharded));
   return plan_communication(step, target, overlap);
 }
 
 // Later work on `stream` may write to the arena: what reads it was enqueued before.
 Status GradientSync::State::follow(Stream& stream) {
   TN_TRY(stream.wait(done));
-  return reader ? stream.wait(TN_TRY(reader.record())) : Status();
+  for (Stream* user : {&reader, &updater}) {
+    if (*user) TN_TRY(stream.wait(TN_TRY(user->record())));
+  }
+  return {};
 }
 
 Status GradientSync::State::open(std::span<const Gradient> parameters) {
@@ -135,16 +158,16 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
   step.uneven_batches = options.uneven_batches;
   arrivals = overlap::Arrivals(step.gradients.size());
   target = target_of(device, comm, options.target);
-  const bool known_costs = !target.all_reduce.empty();
-  if (!known_costs)
-    target.all_reduce.push_back({Route::flat, CostTable::linear(nominal_latency_ns, nominal_ns_per_byte)});
+  known_costs = overlap::has_costs(target, asked.sharded);
+  if (!known_costs) overlap::set_nominal_costs(target);
   lanes.push_back(TN_TRY(Lane::open(device, comm, 0)));
   const OverlapOptions first = without_arrivals(asked, step);
   auto draft = first_plan(first);
   if (!known_costs && comm.size() > 1) {
     // Agreed on before anything is sent whose size follows from it.
-    draft = TN_TRY(overlap::agree(device, lanes[0], std::move(draft), options));
-    target.all_reduce[0].cost = TN_TRY(overlap::measure_all_reduce(device, lanes[0], draft->arena().bytes));
+    draft = TN_TRY(overlap::agree(device, lanes[0], std::move(draft), options, known_costs));
+    TN_TRY(
+        overlap::measure_costs(device, lanes[0], draft->arena().bytes, asked.sharded, options.hook, target));
     draft = first_plan(first);
   }
   TN_TRY(adopt(std::move(draft)));
@@ -153,7 +176,7 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
 
 // Makes it the plan; true when that gave gradients new places. All ranks together.
 Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
-  CommPlan next = TN_TRY(overlap::agree(device, lanes[0], std::move(planned), options));
+  CommPlan next = TN_TRY(overlap::agree(device, lanes[0], std::move(planned), options, known_costs));
   const bool moves = !plan || plan.hash() != next.hash();
   if (moves) {
     std::vector<Lane> more = lanes;
@@ -162,12 +185,14 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
     Stream& line = more[0].stream;
     Buffer fresh = TN_TRY(device.allocate(line, next.arena().bytes));
     TN_TRY(line.fill(fresh));
-    Averaging average = TN_TRY(Averaging::prepare(device, line, next, fresh, options.average));
+    Averaging average = TN_TRY(Averaging::prepare(device, line, next, fresh, comm.rank(), options.average));
     done = TN_TRY(line.record());
     TN_TRY(let_go());
-    copied += issuer.copied_bytes();
+    copied += issuer.copied();
     lanes = std::move(more);
-    issuer = TN_TRY(Issuer::prepare(device, std::span(lanes).first(next.streams()), next, fresh));
+    const std::span<Lane> used = std::span(lanes).first(next.streams());
+    issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook));
+    if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh));
     arena = std::move(fresh);
     averaging = std::move(average);
   }
@@ -177,6 +202,7 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
 }
 
 bool GradientSync::State::is_measured() const noexcept {
+  if (asked.sharded) return false;  // a shard never moves
   if (steps < options.warm_up_steps) return true;
   const uint32_t every = options.measure_every;
   return every != 0 && (steps - options.warm_up_steps) % every == every - 1;
@@ -199,6 +225,16 @@ Status GradientSync::State::refuse_unless(bool is_running) const {
   if (running == is_running) return {};
   return Status(TN_INVALID, running ? "the backward before is not finished: call finish"
                                     : "no backward has begun: call begin");
+}
+
+Status GradientSync::State::refuse_unless_sharded(const char* call) const {
+  if (asked.sharded) return {};
+  return Status(TN_INVALID, std::string(call) + " belongs to sharded mode: create it with sharded = true");
+}
+
+Status GradientSync::State::refuse_ungathered() const {
+  if (!ungathered) return {};
+  return Status(TN_INVALID, "the updates of the last step have not gone to all ranks: call gather");
 }
 
 Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
@@ -232,8 +268,35 @@ Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
   done = TN_TRY(stream.record());
   reader = stream;
   measured = is_measured();
+  ungathered = asked.sharded;
   ++steps;
   return {};
+}
+
+Status GradientSync::State::gather(Stream& updated) {
+  TN_TRY(shards.gather(updated, compute));
+  updater = updated;
+  ungathered = false;
+  return {};
+}
+
+Result<CommTail::Reading> GradientSync::State::totals(Stream& stream) {
+  const CommTail& tail = plan.tail();
+  std::vector<float> words(tail.words());
+  TN_TRY(stream.wait(done));
+  TN_TRY(stream.download(words, TN_TRY(arena.slice(tail.offset, tail.bytes))));
+  TN_TRY(stream.sync());
+  return tail.read(words);
+}
+
+// Held samples of no_sync leave with the first of these steps, so a step in which all are done may still be one to update by.
+Result<bool> GradientSync::State::join(Stream& stream) {
+  TN_TRY(begin(stream, Backward::sync));
+  TN_TRY(finish(stream, {.samples = 0, .done = true}));
+  const CommTail::Reading all = TN_TRY(totals(stream));
+  const bool goes_on = all.ranks_done < comm.size() || all.samples > 0;
+  if (!goes_on) ungathered = false;  // nobody updates
+  return goes_on;
 }
 
 GradientSync::GradientSync(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
@@ -263,6 +326,7 @@ Status GradientSync::clear(Stream& stream) {
 
 Result<bool> GradientSync::begin(Stream& compute, Backward how) {
   TN_TRY(state_->refuse_unless(false));
+  TN_TRY(state_->refuse_ungathered());
   auto moved = state_->begin(compute, how);
   if (!moved.ok()) return state_->kept(std::move(moved).failure());
   return moved;
@@ -278,20 +342,48 @@ Status GradientSync::finish(Stream& stream, const Contribution& mine) {
   return state_->kept(state_->finish(stream, mine));
 }
 
+Result<bool> GradientSync::join(Stream& stream) {
+  TN_TRY(state_->refuse_unless(false));
+  TN_TRY(state_->refuse_ungathered());
+  auto goes_on = state_->join(stream);
+  if (!goes_on.ok()) return state_->kept(std::move(goes_on).failure());
+  return goes_on;
+}
+
+tn_span GradientSync::parameter(uint32_t i) const noexcept {
+  return state_->asked.sharded && i < state_->step.gradients.size() ? state_->shards.parameter(i) : tn_span{};
+}
+
+std::span<const Shard> GradientSync::shards() const noexcept { return state_->shards.own(); }
+
+Status GradientSync::gather(Stream& updated) {
+  TN_TRY(state_->refuse_unless(false));
+  TN_TRY(state_->refuse_unless_sharded("gather"));
+  if (!state_->ungathered)
+    return Status(TN_INVALID, "no step was finished since the last gather: nothing is to be gathered");
+  return state_->kept(state_->gather(updated));
+}
+
+Status GradientSync::await(Stream& stream, uint32_t i) {
+  if (!state_->broken.ok()) return Status(state_->broken.error());
+  TN_TRY(state_->refuse_unless_sharded("await"));
+  TN_TRY(state_->refuse_ungathered());
+  TN_TRY(state_->issuer.check(i));
+  return state_->kept(state_->shards.follow(stream, i));
+}
+
 Result<CommTail::Reading> GradientSync::totals(Stream& stream) {
   TN_TRY(state_->refuse_unless(false));
   if (state_->steps == 0) return Status(TN_INVALID, "no step was finished: there are no totals yet");
-  const CommTail& tail = state_->plan.tail();
-  std::vector<float> words(tail.words());
-  TN_TRY(stream.wait(state_->done));
-  TN_TRY(stream.download(words, TN_TRY(state_->arena.slice(tail.offset, tail.bytes))));
-  TN_TRY(stream.sync());
-  return tail.read(words);
+  return state_->totals(stream);
 }
 
 tn_span GradientSync::divisor() const noexcept { return state_->averaging.divisor(); }
 uint64_t GradientSync::copied_bytes() const noexcept {
-  return state_->copied + state_->issuer.copied_bytes();
+  return state_->copied.bytes + state_->issuer.copied().bytes;
+}
+uint64_t GradientSync::copy_launches() const noexcept {
+  return state_->copied.launches + state_->issuer.copied().launches;
 }
 
 }  // namespace tenon

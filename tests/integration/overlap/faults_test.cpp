@@ -68,8 +68,10 @@ TEST_CASE("faults: a rank that cannot plan tells the others why") {
 
 TEST_CASE("faults: what cannot be run is refused on all ranks, by name") {
   together(2, [](Rank& r) -> Status {
-    const auto made = GradientSync::create(r.device, r.comm, parameters({8}), {.sharded = true});
-    return expect(made.code() == TN_UNSUPPORTED && names(std::string(made.message()), "sharded"),
+    std::vector<Gradient> model = parameters({8});
+    model[0].sparse = true;
+    const auto made = GradientSync::create(r.device, r.comm, model);
+    return expect(made.code() == TN_UNSUPPORTED && names(std::string(made.message()), "sparse"),
                   "not refused: " + std::string(made.message()));
   });
 }
