@@ -59,6 +59,10 @@ Result<Kernel> compiled(Device& device, Result<Fragment> fragment) {
 
 }  // namespace
 
+Result<Kernel> division_kernel(Device& device, DType dtype, uint64_t elements) {
+  return compiled(device, division_of(dtype, elements));
+}
+
 Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommPlan& plan,
                                      const Buffer& arena, uint32_t rank, Average how) {
   Averaging out;
@@ -78,7 +82,7 @@ Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommP
       if (own.bytes == 0) continue;
       const uint64_t elements = own.bytes * 8 / bits(view.dtype);
       Division division;
-      division.kernel = TN_TRY(compiled(device, division_of(view.dtype, elements)));
+      division.kernel = TN_TRY(division_kernel(device, view.dtype, elements));
       division.sums = TN_TRY(arena.slice(own.offset, own.bytes));
       out.divisions_.push_back(std::move(division));
     }

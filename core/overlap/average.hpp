@@ -11,6 +11,10 @@
 
 namespace tenon::overlap {
 
+// Divides so many elements by one f32, in place: binds (sums, divisor, sums). TN_UNSUPPORTED with the remedy.
+// [any-thread; may block; may fail]
+Result<Kernel> division_kernel(Device& device, DType dtype, uint64_t elements);
+
 class Averaging {
  public:
   Averaging() = default;

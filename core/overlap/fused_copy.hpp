@@ -12,6 +12,16 @@
 
 namespace tenon::overlap {
 
+// What it took to bring bytes together and back.
+struct CopyTotals {
+  uint64_t bytes = 0, launches = 0;
+  CopyTotals& operator+=(const CopyTotals& more) noexcept {
+    bytes += more.bytes;
+    launches += more.launches;
+    return *this;
+  }
+};
+
 class FusedCopy {
  public:
   struct Part {

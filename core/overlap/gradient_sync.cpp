@@ -5,11 +5,13 @@
 // every exchange together.
 #include <tenon/gradient_sync.hpp>
 
+#include "base/text.hpp"
 #include "overlap/agree.hpp"
 #include "overlap/average.hpp"
 #include "overlap/issuer.hpp"
 #include "overlap/measure.hpp"
 #include "overlap/shards.hpp"
+#include "overlap/sparse_lane.hpp"
 #include "runtime/device_state.hpp"
 
 #include <algorithm>
@@ -21,6 +23,7 @@ using overlap::Averaging;
 using overlap::Issuer;
 using overlap::Lane;
 using overlap::Shards;
+using overlap::SparseLane;
 
 struct GradientSync::State {
   State(Device on, Communicator among, const OverlapOptions& overlap, SyncOptions settings)
@@ -36,6 +39,9 @@ struct GradientSync::State {
   Result<bool> begin(Stream& on, Backward how);
   Status finish(Stream& stream, const Contribution& mine);
   Status tell(uint32_t i, const Point& when, const tn_span* from);
+  Status bring_rows(uint32_t i, const tn_span& indices, const tn_span& values);
+  Status arrive(uint32_t i, const Point& when, const tn_span& from);
+  std::string called(uint32_t i) const { return "parameter " + base::quoted(step.gradients[i].name); }
   Result<bool> join(Stream& stream);
   Status gather(Stream& updated);
   Result<CommTail::Reading> totals(Stream& stream);
@@ -65,6 +71,7 @@ struct GradientSync::State {
   Averaging averaging{};
   Issuer issuer{};
   Shards shards{};
+  SparseLane sparse{};
   overlap::Arrivals arrivals{};
   Stream compute{}, reader{}, updater{};  // of the last begin, of the last finish, of the last gather
   Point done{};                           // the averages, or zeros of a new arena, are there
@@ -79,10 +86,14 @@ namespace {
 
 Status refused(const std::string& what) { return Status(TN_UNSUPPORTED, "GradientSync: " + what); }
 
-Status check_supported(std::span<const Gradient> parameters) {
+Status check_sparse(std::span<const Gradient> parameters) {
   for (const Gradient& parameter : parameters) {
-    if (parameter.sparse)
-      return refused("parameter '" + parameter.name + "' is sparse, which is not run yet: bring it dense");
+    if (parameter.sparse && (parameter.row_elements == 0 || parameter.most_rows == 0))
+      return Status(TN_INVALID,
+                    "GradientSync: parameter " + base::quoted(parameter.name) +
+                        " is sparse, with row_elements = " + std::to_string(parameter.row_elements) +
+                        " and most_rows = " + std::to_string(parameter.most_rows) +
+                        ": say how large rows are, and how many one rank may bring to a step");
   }
   return {};
 }
@@ -132,12 +143,13 @@ Status GradientSync::State::let_go() {
     note(arena.used_on(*user));
     note(averaging.used_on(*user));
     if (asked.sharded) note(shards.used_on(*user));
+    note(sparse.used_on(*user));
   }
   return first;
 }
 
 Result<CommPlan> GradientSync::State::first_plan(const OverlapOptions& overlap) const {
-  TN_TRY(check_supported(step.gradients));
+  TN_TRY(check_sparse(step.gradients));
   TN_TRY(check_hook(options.hook, overlap.sharded));
   return plan_communication(step, target, overlap);
 }
@@ -189,10 +201,12 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
     done = TN_TRY(line.record());
     TN_TRY(let_go());
     copied += issuer.copied();
+    copied += sparse.copied();
     lanes = std::move(more);
     const std::span<Lane> used = std::span(lanes).first(next.streams());
     issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook));
     if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh));
+    sparse = TN_TRY(SparseLane::prepare(device, lanes[0], next, options.average));
     arena = std::move(fresh);
     averaging = std::move(average);
   }
@@ -254,16 +268,37 @@ Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
 Status GradientSync::State::tell(uint32_t i, const Point& when, const tn_span* from) {
   TN_TRY(refuse_unless(true));
   TN_TRY(issuer.check(i, from));
+  if (step.gradients[i].sparse)
+    return Status(TN_INVALID, called(i) + " is sparse: tell of it with bring_rows");
+  return arrive(i, when, from != nullptr ? *from : tn_span{});
+}
+
+Status GradientSync::State::arrive(uint32_t i, const Point& when, const tn_span& from) {
   if (issuer.sends() && is_measured()) TN_TRY(kept(arrivals.note(i, compute)));
-  return kept(issuer.ready(i, when, from != nullptr ? *from : tn_span{}));
+  return kept(issuer.ready(i, when, from));
+}
+
+Status GradientSync::State::bring_rows(uint32_t i, const tn_span& indices, const tn_span& values) {
+  TN_TRY(refuse_unless(true));
+  TN_TRY(issuer.check(i, nullptr));
+  if (!step.gradients[i].sparse)
+    return Status(TN_INVALID, called(i) + " is not sparse: tell of it with ready or bring");
+  if (!issuer.sends())
+    return Status(TN_INVALID,
+                  called(i) + " is sparse, and its rows are not held back: bring them to a backward of sync");
+  TN_TRY(sparse.check(i, indices, values));
+  sparse.bring(i, indices, values);
+  return arrive(i, {}, {});
 }
 
 Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
   TN_TRY(issuer.complete(mine));
   running = false;
   if (!issuer.sends()) return {};
+  TN_TRY(sparse.launch(compute));
   TN_TRY(issuer.join(stream));
   TN_TRY(averaging.run(stream));
+  TN_TRY(sparse.average(stream, averaging.divisor()));
   TN_TRY(issuer.scatter(stream));
   done = TN_TRY(stream.record());
   reader = stream;
@@ -336,6 +371,12 @@ Status GradientSync::ready(uint32_t i) { return state_->tell(i, {}, nullptr); }
 Status GradientSync::ready(uint32_t i, const Point& when) { return state_->tell(i, when, nullptr); }
 Status GradientSync::bring(uint32_t i, const tn_span& gradient) { return state_->tell(i, {}, &gradient); }
 
+Status GradientSync::bring_rows(uint32_t i, const tn_span& indices, const tn_span& values) {
+  return state_->bring_rows(i, indices, values);
+}
+
+SparseRows GradientSync::rows(uint32_t i) const noexcept { return state_->sparse.rows(i); }
+
 Status GradientSync::finish(Stream& stream, const Contribution& mine) {
   TN_TRY(state_->refuse_unless(true));
   TN_TRY(state_->issuer.check(mine));
@@ -380,10 +421,10 @@ Result<CommTail::Reading> GradientSync::totals(Stream& stream) {
 
 tn_span GradientSync::divisor() const noexcept { return state_->averaging.divisor(); }
 uint64_t GradientSync::copied_bytes() const noexcept {
-  return state_->copied.bytes + state_->issuer.copied().bytes;
+  return state_->copied.bytes + state_->issuer.copied().bytes + state_->sparse.copied().bytes;
 }
 uint64_t GradientSync::copy_launches() const noexcept {
-  return state_->copied.launches + state_->issuer.copied().launches;
+  return state_->copied.launches + state_->issuer.copied().launches + state_->sparse.copied().launches;
 }
 
 }  // namespace tenon

@@ -16,16 +16,6 @@
 
 namespace tenon::overlap {
 
-// What it took to bring gradients together and back.
-struct CopyTotals {
-  uint64_t bytes = 0, launches = 0;
-  CopyTotals& operator+=(const CopyTotals& more) noexcept {
-    bytes += more.bytes;
-    launches += more.launches;
-    return *this;
-  }
-};
-
 class Issuer {
  public:
   Issuer() = default;

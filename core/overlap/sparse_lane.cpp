@@ -28,7 +28,8 @@ Result<SparseLane> SparseLane::prepare(Device& device, Lane& lane, const CommPla
   for (uint32_t i = 0; i < plan.step().gradients.size(); ++i) {
     const Gradient& gradient = plan.step().gradients[i];
     if (!gradient.sparse) continue;
-    Table table{.parameter = i, .name = gradient.name, .dtype = gradient.dtype, .most_rows = gradient.most_rows};
+    Table table{
+        .parameter = i, .name = gradient.name, .dtype = gradient.dtype, .most_rows = gradient.most_rows};
     table.row_bytes = bytes(gradient.dtype, gradient.row_elements);
     const uint64_t indices = table.most_rows * index_bytes, values = table.most_rows * table.row_bytes;
     table.indices = TN_TRY(device.allocate(lane.stream, ranks * indices));
@@ -43,14 +44,14 @@ Result<SparseLane> SparseLane::prepare(Device& device, Lane& lane, const CommPla
   return out;
 }
 
-const SparseLane::Table* SparseLane::find(uint32_t parameter) const noexcept {
+size_t SparseLane::find(uint32_t parameter) const noexcept {
   const auto found = std::find_if(tables_.begin(), tables_.end(),
                                   [&](const Table& table) { return table.parameter == parameter; });
-  return found == tables_.end() ? nullptr : &*found;
+  return static_cast<size_t>(found - tables_.begin());
 }
 
 Status SparseLane::check(uint32_t parameter, const tn_span& indices, const tn_span& values) const {
-  const Table& table = *find(parameter);
+  const Table& table = tables_[find(parameter)];
   const std::string called = "parameter " + base::quoted(table.name);
   const uint64_t rows = indices.bytes / index_bytes;
   if (indices.bytes % index_bytes != 0 || values.bytes != rows * table.row_bytes)
@@ -63,17 +64,15 @@ Status SparseLane::check(uint32_t parameter, const tn_span& indices, const tn_sp
                                 " can be told: add up rows of one index, or raise most_rows");
 }
 
-void SparseLane::bring(uint32_t parameter, const tn_span& indices, const tn_span& values, const Point& when) {
-  auto& table = const_cast<Table&>(*find(parameter));
+void SparseLane::bring(uint32_t parameter, const tn_span& indices, const tn_span& values) noexcept {
+  Table& table = tables_[find(parameter)];
   table.from_indices = indices;
   table.from_values = values;
-  table.when = when;
 }
 
 // What was brought, and zeros behind it.
 Status SparseLane::fill_own(Table& table) {
   Stream& line = lane_->stream;
-  TN_TRY(line.wait(table.when));
   for (const auto& [own, from] : {std::pair{&table.own_indices, &table.from_indices},
                                   std::pair{&table.own_values, &table.from_values}}) {
     if (from->bytes > 0) {
@@ -83,7 +82,6 @@ Status SparseLane::fill_own(Table& table) {
     TN_TRY(line.fill(part(*own, from->bytes, own->bytes - from->bytes)));
     *from = {};
   }
-  table.when = {};
   return {};
 }
 
@@ -92,9 +90,9 @@ Status SparseLane::launch(Stream& compute) {
   TN_TRY(lane_->stream.wait(TN_TRY(compute.record())));
   for (Table& table : tables_) {
     TN_TRY(fill_own(table));
-    TN_TRY(lane_->comm.submit(lane_->stream,
-                              {CommOp::all_gather(table.own_indices, table.indices, i64),
-                               CommOp::all_gather(table.own_values, table.values, table.dtype)}));
+    TN_TRY(
+        lane_->comm.submit(lane_->stream, {CommOp::all_gather(table.own_indices, table.indices, i64),
+                                           CommOp::all_gather(table.own_values, table.values, table.dtype)}));
   }
   return {};
 }
@@ -107,8 +105,8 @@ Status SparseLane::average(Stream& stream, const tn_span& divisor) const {
 }
 
 SparseRows SparseLane::rows(uint32_t parameter) const noexcept {
-  const Table* table = find(parameter);
-  return table == nullptr ? SparseRows{} : SparseRows{.indices = table->indices, .values = table->values};
+  const size_t at = find(parameter);
+  return at == tables_.size() ? SparseRows{} : SparseRows{tables_[at].indices, tables_[at].values};
 }
 
 Status SparseLane::used_on(Stream& stream) {

@@ -23,8 +23,8 @@ class SparseLane {
 
   // TN_INVALID, naming the parameter, for spans that are no rows of it. [any-thread; does not block; may fail]
   Status check(uint32_t parameter, const tn_span& indices, const tn_span& values) const;
-  // After `check`: what this rank brings to the step, complete at `when`. [stream's thread; cannot fail]
-  void bring(uint32_t parameter, const tn_span& indices, const tn_span& values, const Point& when);
+  // After `check`: what this rank brings to the step. [stream's thread; cannot fail]
+  void bring(uint32_t parameter, const tn_span& indices, const tn_span& values) noexcept;
   // Launches the gathers, in the order of the list, after what is on `compute` by now, and forgets what was brought.
   // [stream's thread; may block; may fail]
   Status launch(Stream& compute);
@@ -47,10 +47,10 @@ class SparseLane {
     tn_span own_indices{}, own_values{};
     Kernel division{};  // empty: nothing is divided
     tn_span from_indices{}, from_values{};
-    Point when{};
   };
 
-  const Table* find(uint32_t parameter) const noexcept;
+  // Its position among tables_, or their number.
+  size_t find(uint32_t parameter) const noexcept;
   Status fill_own(Table& table);
 
   Lane* lane_ = nullptr;

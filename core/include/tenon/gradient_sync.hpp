@@ -73,6 +73,13 @@ struct Contribution {
   bool done = false;     // this rank has no more batches; counted for all in totals().ranks_done
 };
 
+// A sparse parameter's rows from all ranks, in the order of ranks: most_rows of each. Those that a rank did not bring have
+// index 0 and zeros as values, so a sum over all of them is right.
+struct SparseRows {
+  tn_span indices{};  // i64
+  tn_span values{};   // averages: their sums over equal indices are the row's
+};
+
 // What one rank updates of a bucket in sharded mode: elements of one type in one row. Between parts and behind them are gaps,
 // which hold zeros at first and may be written to, so an update may run over all of it.
 struct Shard {
@@ -97,9 +104,9 @@ class TN_API GradientSync {
  public:
   // All ranks together, with the same parameters (names, types, sizes, in one order) and options; a Gradient's times are a
   // guess that measuring replaces. Splits `comm`, one communicator for each stream. TN_MISMATCH on all ranks, with what the
-  // ranks have instead, when they differ; TN_UNSUPPORTED for a sparse gradient, a hook in sharded mode, or a device that cannot
-  // divide; TN_INVALID as plan_communication, or for a hook without all_reduce; failures of the communicator and the hook.
-  // [one thread; blocks; may fail]
+  // ranks have instead, when they differ; TN_UNSUPPORTED for a hook in sharded mode, or a device that cannot divide; TN_INVALID as
+  // plan_communication, for a sparse gradient without row_elements or most_rows, or a hook without all_reduce; failures of the
+  // communicator and the hook. [one thread; blocks; may fail]
   static Result<GradientSync> create(Device& device, Communicator& comm, std::span<const Gradient> parameters,
                                      const OverlapOptions& overlap = {}, SyncOptions options = {});
   GradientSync(GradientSync&&) noexcept;
@@ -128,6 +135,13 @@ class TN_API GradientSync {
   // one kernel when the bucket leaves, and back by one in `finish`, but not in sharded mode; it must live until what `finish`
   // enqueued is done. Blocks while that kernel is compiled: when other members are brought than in the step before.
   Status bring(uint32_t i, const tn_span& gradient);
+  // The same for a sparse parameter: rows of its gradient, an i64 index and row_elements values for each, in any order, an index as
+  // often as it comes; most_rows at most. They leave in `finish` and live as long as what `bring` brings. TN_INVALID naming the
+  // parameter, also in a backward of no_sync: rows are not held back.
+  Status bring_rows(uint32_t i, const tn_span& indices, const tn_span& values);
+  // Where all ranks' rows of a sparse parameter are after `finish`, in its stream's order, until `begin` says true; empty for
+  // one that is not sparse. Every rank updates by all of them, in sharded mode, too. [any-thread; does not block; cannot fail]
+  SparseRows rows(uint32_t i) const noexcept;
   // All gradients of this backward were told of. Parameters without one contribute zeros. Later work on `stream` finds the
   // averages of all ranks; in sharded mode in `shards` only, and what else is in gradients is undefined. TN_INVALID for too
   // many samples. [stream's thread; does not block, unless sync_nccl_allreduce or the last but one finish is not done; may fail]
@@ -162,7 +176,7 @@ class TN_API GradientSync {
   // One f32 by which sums are divided: after `finish`, in its stream's order. [any-thread; does not block; cannot fail]
   tn_span divisor() const noexcept;
   // Bytes copied so far to bring gradients together and back, and what was enqueued to do so: none, unless they were brought
-  // from elsewhere. [any-thread; does not block; cannot fail]
+  // from elsewhere, as rows are. [any-thread; does not block; cannot fail]
   uint64_t copied_bytes() const noexcept;
   uint64_t copy_launches() const noexcept;
 

@@ -27,6 +27,8 @@ struct Gradient {
   double ready_ns = 0;   // complete on the last rank, since backward began
   double needed_ns = 0;  // its parameter is first read, since the next forward began
   bool sparse = false;   // indices and values: not summed in a bucket
+  // Sparse: elements of a row of the table, and the most rows that one rank brings to a step. Plans alone need neither.
+  uint64_t row_elements = 0, most_rows = 0;
 };
 
 // What one step looks like without communication; times are the longest of all ranks.
