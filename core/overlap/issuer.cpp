@@ -62,6 +62,7 @@ Status Issuer::lay_out(Device& device, const Buffer& arena) {
   std::vector<std::vector<uint32_t>> buckets_of(slots_.size());
   for (const Bucket& bucket : plan_.buckets()) {
     Launch launch{.lane = bucket.stream,
+                  .route = bucket.route,
                   .first_op = static_cast<uint32_t>(ops_.size()),
                   .first_hooked = static_cast<uint32_t>(hooked_.size()),
                   .first_member = static_cast<uint32_t>(members_.size()),
@@ -202,7 +203,9 @@ Status Issuer::submit(Lane& lane, const Launch& launch) {
   for (const Hooked& hooked : std::span(hooked_).subspan(launch.first_hooked, launch.hooked))
     TN_TRY(hook_.all_reduce(lane.comm, lane.stream, hooked.gradients, hooked.dtype));
   if (launch.ops == 0 && launch.hooked > 0) return {};
-  return lane.comm.submit(lane.stream, std::span(ops_).subspan(launch.first_op, launch.ops));
+  const std::span<const CommOp> ops = std::span(ops_).subspan(launch.first_op, launch.ops);
+  if (launch.route == Route::flat) return lane.comm.submit(lane.stream, ops);
+  return lane.groups.submit(lane.stream, ops, launch.route);
 }
 
 Status Issuer::copy_brought(Stream& stream, Launch& launch, Way way) {

@@ -51,6 +51,7 @@ class Issuer {
  private:
   struct Launch {
     uint32_t lane = 0;
+    Route route = Route::flat;
     uint32_t first_op = 0, ops = 0;
     uint32_t first_hooked = 0, hooked = 0;  // ranges that the hook sums
     uint32_t first_member = 0, members = 0;

@@ -59,11 +59,12 @@ struct SyncOptions {
   uint32_t measure_every = 0;  // steps until one is measured again, and judged by replan_drift; 0: never
   // Each makes updates wait for the last bucket; see StepProfile.
   bool loss_scaling = false, clip_global_norm = false, uneven_batches = true;
-  // Known costs: of all_reduce, in sharded mode of reduce_scatter and all_gather; measured during creation otherwise.
-  // Ranks, alignment and name are filled in.
+  // Known costs: of all_reduce on each route, in sharded mode of reduce_scatter and all_gather; measured during creation
+  // otherwise. Ranks, alignment and name are filled in. Routes through groups (hierarchy.hpp) are made when one has a cost here, or
+  // use_hierarchical_allreduce or hierarchical_allreduce_inter_nranks asks for them (0: groups by host).
   CommTarget target{};
-  CommHook
-      hook{};  // sums gradients in the place of all-reduce; not in sharded mode, and not where there is one rank
+  // Sums gradients in the place of all-reduce; refused in sharded mode, left aside where there is one rank.
+  CommHook hook{};
 };
 
 // What a rank brings to a step beside its gradients.
