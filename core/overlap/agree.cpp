@@ -11,16 +11,21 @@
 namespace tenon::overlap {
 namespace {
 
-std::string settings(const SyncOptions& options) {
+std::string settings(const SyncOptions& options, Basis basis) {
   return "averaging " + std::to_string(static_cast<uint32_t>(options.average)) + ", warm_up_steps " +
          std::to_string(options.warm_up_steps) + ", measure_every " + std::to_string(options.measure_every) +
-         (options.target.all_reduce.empty() ? ", costs measured" : ", costs given");
+         (options.hook.name.empty() ? ", no hook" : ", hook " + base::quoted(options.hook.name)) +
+         (basis.costs_given ? ", costs given" : ", costs measured") +
+         (basis.grouped ? ", routes through groups" : ", no routes through groups");
 }
 
 // A number for what the plan's hash does not cover.
-uint64_t settings_word(const SyncOptions& options) {
-  return uint64_t{options.warm_up_steps} << 32 ^ uint64_t { options.measure_every } << 8 ^
-         static_cast<uint64_t>(options.average) << 1 ^ uint64_t { options.target.all_reduce.empty() };
+uint64_t settings_word(const SyncOptions& options, Basis basis) {
+  uint64_t hook = 0;
+  for (const char c : options.hook.name) hook = hook * 131 + static_cast<unsigned char>(c) + 1;
+  return hook << 8 ^ uint64_t { options.warm_up_steps } << 32 ^ uint64_t { options.measure_every } << 8 ^
+         static_cast<uint64_t>(options.average) << 1 ^ (basis.grouped ? 8u : 0u) ^
+         (basis.costs_given ? 1u : 0u);
 }
 
 // The first line that only one of them has, with what the other has in its place.
@@ -35,11 +40,12 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
 
 }  // namespace
 
-Result<CommPlan> agree(Device& device, Lane& lane, Result<CommPlan> plan, const SyncOptions& options) {
-  std::string terms = plan.ok() ? settings(options) + "\n" + plan->terms()
+Result<CommPlan> agree(Device& device, Lane& lane, Result<CommPlan> plan, const SyncOptions& options,
+                       Basis basis) {
+  std::string terms = plan.ok() ? settings(options, basis) + "\n" + plan->terms()
                                 : "no plan, because " + std::string(plan.message());
   constexpr size_t words = 3;
-  const uint64_t own[words] = {plan.ok() ? plan->hash() : 0, settings_word(options), terms.size()};
+  const uint64_t own[words] = {plan.ok() ? plan->hash() : 0, settings_word(options, basis), terms.size()};
   const std::vector<uint64_t> all = TN_TRY(everyones(device, lane, own));
   const auto differs = [&](uint32_t rank) {
     return all[rank * words] != all[0] || all[rank * words + 1] != all[1];

@@ -2,6 +2,8 @@
 // average.cpp: two small fragments: limbs to a divisor, and sums over a divisor.
 #include "overlap/average.hpp"
 
+#include "overlap/shards.hpp"
+
 #include <bit>
 #include <cstring>
 
@@ -55,16 +57,14 @@ Result<Kernel> compiled(Device& device, Result<Fragment> fragment) {
   return error;
 }
 
-// What of a view are gradients: the tail stays a sum.
-uint64_t gradient_bytes(const BucketView& view, const CommTail& tail) {
-  const bool holds_tail = view.offset <= tail.offset && tail.offset < view.offset + view.bytes;
-  return holds_tail ? tail.offset - view.offset : view.bytes;
-}
-
 }  // namespace
 
+Result<Kernel> division_kernel(Device& device, DType dtype, uint64_t elements) {
+  return compiled(device, division_of(dtype, elements));
+}
+
 Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommPlan& plan,
-                                     const Buffer& arena, Average how) {
+                                     const Buffer& arena, uint32_t rank, Average how) {
   Averaging out;
   out.divisor_ = TN_TRY(device.allocate(stream, sizeof(float)));
   if (how == Average::ranks) {
@@ -78,12 +78,12 @@ Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommP
   if (how == Average::none) return out;
   for (const Bucket& bucket : plan.buckets()) {
     for (const BucketView& view : bucket.views) {
-      const uint64_t held = gradient_bytes(view, plan.tail());
-      if (held == 0) continue;
-      const uint64_t elements = held * 8 / bits(view.dtype);
+      const Range own = own_range(view, plan, rank);
+      if (own.bytes == 0) continue;
+      const uint64_t elements = own.bytes * 8 / bits(view.dtype);
       Division division;
-      division.kernel = TN_TRY(compiled(device, division_of(view.dtype, elements)));
-      division.sums = TN_TRY(arena.slice(view.offset, held));
+      division.kernel = TN_TRY(division_kernel(device, view.dtype, elements));
+      division.sums = TN_TRY(arena.slice(own.offset, own.bytes));
       out.divisions_.push_back(std::move(division));
     }
   }

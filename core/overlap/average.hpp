@@ -11,13 +11,18 @@
 
 namespace tenon::overlap {
 
+// Divides so many elements by one f32, in place: binds (sums, divisor, sums). TN_UNSUPPORTED with the remedy.
+// [any-thread; may block; may fail]
+Result<Kernel> division_kernel(Device& device, DType dtype, uint64_t elements);
+
 class Averaging {
  public:
   Averaging() = default;
-  // For the buckets of `plan`, which lie in `arena`. TN_UNSUPPORTED where the device has no kernel for it; TN_NO_MEMORY.
+  // For what rank `rank` has sums of, of the buckets of `plan`, which lie in `arena`. TN_UNSUPPORTED where the device has no
+  // kernel for it; TN_NO_MEMORY.
   // [stream's thread; may block; may fail]
   static Result<Averaging> prepare(Device& device, Stream& stream, const CommPlan& plan, const Buffer& arena,
-                                   Average how);
+                                   uint32_t rank, Average how);
 
   // Enqueues the divisor, and the division of all sums by it. [stream's thread; does not block; may fail]
   Status run(Stream& stream) const;

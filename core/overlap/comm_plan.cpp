@@ -105,8 +105,12 @@ Figures figures_of(const Bucket& bucket) {
 }
 
 std::string told(const Gradient& gradient) {
-  return base::quoted(gradient.name) + ", " + std::string(name(gradient.dtype)) + ", " +
-         std::to_string(gradient.elements) + (gradient.sparse ? " elements, sparse" : " elements");
+  std::string out = base::quoted(gradient.name) + ", " + std::string(name(gradient.dtype)) + ", " +
+                    std::to_string(gradient.elements) + (gradient.sparse ? " elements, sparse" : " elements");
+  if (gradient.row_elements != 0 || gradient.most_rows != 0)
+    out += ", at most " + std::to_string(gradient.most_rows) + " rows of " +
+           std::to_string(gradient.row_elements);
+  return out;
 }
 
 }  // namespace
@@ -118,7 +122,7 @@ void seal(State& state) {
   for_head(state, [&](const char*, uint64_t number) { digest << number; });
   for (const Gradient& gradient : state.step.gradients)
     digest << gradient.name << static_cast<uint64_t>(gradient.dtype) << gradient.elements
-           << uint64_t{gradient.sparse};
+           << uint64_t{gradient.sparse} << gradient.row_elements << gradient.most_rows;
   for (const Bucket& bucket : state.buckets)
     for_bucket(bucket, [&](const char*, uint64_t number) { digest << number; });
   for (const uint32_t i : state.gathers) digest << uint64_t{i};
@@ -160,7 +164,8 @@ std::string CommPlan::first_difference(const CommPlan& other) const {
   for (size_t i = 0; i < std::min(mine.step.gradients.size(), theirs.step.gradients.size()); ++i) {
     const Gradient &here = mine.step.gradients[i], &there = theirs.step.gradients[i];
     if (here.name != there.name || here.dtype != there.dtype || here.elements != there.elements ||
-        here.sparse != there.sparse)
+        here.sparse != there.sparse || here.row_elements != there.row_elements ||
+        here.most_rows != there.most_rows)
       return "gradient " + std::to_string(i) + ": " + told(here) + " here, " + told(there) + " there";
   }
   Figures here, there;

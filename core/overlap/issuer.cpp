@@ -3,6 +3,7 @@
 #include "overlap/issuer.hpp"
 
 #include "base/text.hpp"
+#include "overlap/shards.hpp"
 
 #include <algorithm>
 
@@ -16,11 +17,12 @@ tn_span Issuer::part(const tn_span& whole, uint64_t offset, uint64_t bytes) noex
 }
 
 Result<Issuer> Issuer::prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
-                               const Buffer& arena) {
+                               const Buffer& arena, const CommHook& hook) {
   Issuer out;
+  if (plan.ranks() > 1) out.hook_ = hook;
   out.plan_ = plan;
   out.lanes_ = lanes;
-  TN_TRY(out.lay_out(arena));
+  TN_TRY(out.lay_out(device, arena));
   TN_TRY(out.make_stage(device));
   const size_t count = plan.step().gradients.size();
   out.pending_.resize(out.launches_.size());
@@ -28,30 +30,56 @@ Result<Issuer> Issuer::prepare(Device& device, std::span<Lane> lanes, const Comm
   out.used_.resize(count);
   out.points_.resize(count);
   out.brought_.resize(count);
+  out.parts_.reserve(out.members_.size());
   return out;
 }
 
-Status Issuer::lay_out(const Buffer& arena) {
+// Sums of whole views on all ranks, of sharded ones on the rank whose block it is. A hook gets all but the tail, which has to
+// stay exact.
+Status Issuer::add_ops(const Bucket& bucket, const Buffer& arena) {
+  for (const BucketView& view : bucket.views) {
+    const Range own = own_range(view, plan_, lanes_[0].comm.rank());
+    const uint64_t hooked = hook_.name.empty() ? 0 : own.bytes;
+    if (hooked > 0) {
+      const tn_span gradients = TN_TRY(arena.slice(view.offset, hooked));
+      hooked_.push_back({gradients, view.dtype});
+      if (hooked == view.bytes) continue;
+    }
+    const tn_span span = TN_TRY(arena.slice(view.offset + hooked, view.bytes - hooked));
+    if (view.whole) {
+      ops_.push_back(CommOp::all_reduce(span, span, view.dtype));
+      continue;
+    }
+    ops_.push_back(CommOp::reduce_scatter(span, TN_TRY(arena.slice(own.offset, own.bytes)), view.dtype));
+  }
+  return {};
+}
+
+Status Issuer::lay_out(Device& device, const Buffer& arena) {
   for (const Arena::Slot& slot : plan_.arena().slots)
     slots_.push_back(TN_TRY(arena.slice(slot.offset, slot.bytes)));
   tail_ = TN_TRY(arena.slice(plan_.tail().offset, plan_.tail().bytes));
   std::vector<std::vector<uint32_t>> buckets_of(slots_.size());
   for (const Bucket& bucket : plan_.buckets()) {
     Launch launch{.lane = bucket.stream,
+                  .route = bucket.route,
                   .first_op = static_cast<uint32_t>(ops_.size()),
-                  .first_member = static_cast<uint32_t>(members_.size())};
+                  .first_hooked = static_cast<uint32_t>(hooked_.size()),
+                  .first_member = static_cast<uint32_t>(members_.size()),
+                  .brought = FusedCopy(device, device.limits().max_bindings)};
     for (const BucketMember& member : bucket.members) {
       const tn_span place = TN_TRY(arena.slice(member.offset, member.bytes));
       buckets_of[member.gradient].push_back(static_cast<uint32_t>(launches_.size()));
-      members_.push_back({.gradient = member.gradient, .first = member.first, .place = place});
+      members_.push_back({.gradient = member.gradient,
+                          .first = member.first,
+                          .dtype = plan_.step().gradients[member.gradient].dtype,
+                          .place = place});
     }
-    for (const BucketView& view : bucket.views) {
-      const tn_span span = TN_TRY(arena.slice(view.offset, view.bytes));
-      ops_.push_back(CommOp::all_reduce(span, span, view.dtype));
-    }
+    TN_TRY(add_ops(bucket, arena));
     launch.ops = static_cast<uint32_t>(ops_.size()) - launch.first_op;
+    launch.hooked = static_cast<uint32_t>(hooked_.size()) - launch.first_hooked;
     launch.members = static_cast<uint32_t>(members_.size()) - launch.first_member;
-    launches_.push_back(launch);
+    launches_.push_back(std::move(launch));
   }
   for (const std::vector<uint32_t>& of : buckets_of) {
     first_bucket_.push_back(static_cast<uint32_t>(buckets_.size()));
@@ -87,10 +115,14 @@ void Issuer::begin(const Stream& compute, Backward how) {
   next_ = 0;
 }
 
+Status Issuer::check(uint32_t gradient) const {
+  if (gradient < slots_.size()) return {};
+  return Status(TN_INVALID, "there is no parameter " + std::to_string(gradient) + ": there are " +
+                                std::to_string(slots_.size()));
+}
+
 Status Issuer::check(uint32_t gradient, const tn_span* from) const {
-  if (gradient >= slots_.size())
-    return Status(TN_INVALID, "there is no parameter " + std::to_string(gradient) + ": there are " +
-                                  std::to_string(slots_.size()));
+  TN_TRY(check(gradient));
   const std::string& name = plan_.step().gradients[gradient].name;
   if (arrived_[gradient] != 0)
     return Status(TN_INVALID, "parameter " + base::quoted(name) +
@@ -99,6 +131,11 @@ Status Issuer::check(uint32_t gradient, const tn_span* from) const {
     return Status(TN_INVALID, "parameter " + base::quoted(name) + " has a gradient of " +
                                   std::to_string(slots_[gradient].bytes) + " bytes, not " +
                                   std::to_string(from->bytes));
+  const uint64_t width = bytes(plan_.step().gradients[gradient].dtype, 1);
+  if (from != nullptr && from->space == TN_SPACE_MEMORY && from->offset % width != 0)
+    return Status(TN_INVALID, "parameter " + base::quoted(name) + " has a gradient that lies " +
+                                  std::to_string(from->offset % width) + " bytes past a multiple of " +
+                                  std::to_string(width) + ": bring it at one");
   return {};
 }
 
@@ -151,27 +188,47 @@ Status Issuer::complete(const Contribution& mine) {
 }
 
 Status Issuer::launch(uint32_t bucket, const Contribution* mine) {
-  const Launch& launch = launches_[bucket];
+  Launch& launch = launches_[bucket];
   Lane& lane = lanes_[launch.lane];
   TN_TRY(lane.stream.wait(TN_TRY(compute_.record())));
-  for (uint32_t i = launch.first_member; i < launch.first_member + launch.members; ++i) {
-    const Member& member = members_[i];
-    TN_TRY(lane.stream.wait(points_[member.gradient]));
-    const tn_span& from = brought_[member.gradient];
-    if (from.bytes == 0) continue;
-    TN_TRY(lane.stream.copy(member.place, part(from, member.first, member.place.bytes)));
-    copied_ += member.place.bytes;
-  }
+  for (uint32_t i = launch.first_member; i < launch.first_member + launch.members; ++i)
+    TN_TRY(lane.stream.wait(points_[members_[i].gradient]));
+  TN_TRY(copy_brought(lane.stream, launch, Way::in));
   if (mine != nullptr) TN_TRY(send_tail(lane, *mine));
-  TN_TRY(lane.comm.submit(lane.stream, std::span(ops_).subspan(launch.first_op, launch.ops)));
+  TN_TRY(submit(lane, launch));
   return plan_.options().sync_nccl_allreduce ? lane.stream.sync() : Status();
+}
+
+Status Issuer::submit(Lane& lane, const Launch& launch) {
+  for (const Hooked& hooked : std::span(hooked_).subspan(launch.first_hooked, launch.hooked))
+    TN_TRY(hook_.all_reduce(lane.comm, lane.stream, hooked.gradients, hooked.dtype));
+  if (launch.ops == 0 && launch.hooked > 0) return {};
+  const std::span<const CommOp> ops = std::span(ops_).subspan(launch.first_op, launch.ops);
+  if (launch.route == Route::flat) return lane.comm.submit(lane.stream, ops);
+  return lane.groups.submit(lane.stream, ops, launch.route);
+}
+
+Status Issuer::copy_brought(Stream& stream, Launch& launch, Way way) {
+  parts_.clear();
+  for (const Member& member : std::span(members_).subspan(launch.first_member, launch.members)) {
+    const tn_span& elsewhere = brought_[member.gradient];
+    if (elsewhere.bytes == 0) continue;
+    const tn_span there = part(elsewhere, member.first, member.place.bytes);
+    parts_.push_back(way == Way::in ? FusedCopy::Part{member.dtype, member.place, there}
+                                    : FusedCopy::Part{member.dtype, there, member.place});
+    copied_.bytes += member.place.bytes;
+  }
+  const uint64_t before = launch.brought.launches();
+  TN_TRY(launch.brought.run(stream, parts_));
+  copied_.launches += launch.brought.launches() - before;
+  return {};
 }
 
 Status Issuer::send_tail(Lane& lane, const Contribution& mine) {
   const uint32_t turn = stage_.turn++ % TailStage::turns;
   TN_TRY(stage_.sent[turn].sync());
   const std::span<float> words(stage_.words[turn], plan_.tail().words());
-  TN_TRY(plan_.tail().write(words, held_samples_, false, used_));
+  TN_TRY(plan_.tail().write(words, held_samples_, false, used_, mine.done));
   TN_TRY(lane.stream.copy(tail_, stage_.spans[turn]));
   stage_.sent[turn] = TN_TRY(lane.stream.record());
   if (mine.found_inf.bytes == 0) return {};
@@ -185,13 +242,11 @@ Status Issuer::join(Stream& stream) {
 }
 
 Status Issuer::scatter(Stream& stream) {
-  for (uint32_t i = 0; i < slots_.size(); ++i) {
-    used_[i] = 0;
-    if (brought_[i].bytes == 0) continue;
-    TN_TRY(stream.copy(brought_[i], slots_[i]));
-    copied_ += slots_[i].bytes;
-    brought_[i] = {};
+  if (!plan_.options().sharded) {
+    for (Launch& launch : launches_) TN_TRY(copy_brought(stream, launch, Way::back));
   }
+  std::fill(used_.begin(), used_.end(), uint8_t{0});
+  std::fill(brought_.begin(), brought_.end(), tn_span{});
   std::fill(points_.begin(), points_.end(), Point());
   return {};
 }

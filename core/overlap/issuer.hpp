@@ -5,6 +5,7 @@
 // Invariant: buckets leave in the plan's order, the last one in `complete` alone, because it carries the tail.
 #pragma once
 
+#include "overlap/fused_copy.hpp"
 #include "overlap/lane.hpp"
 
 #include <tenon/device.hpp>
@@ -20,10 +21,12 @@ class Issuer {
   Issuer() = default;
   // `lanes` has one for each stream of the plan, and stays where it is. [all ranks; may block; may fail]
   static Result<Issuer> prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
-                                const Buffer& arena);
+                                const Buffer& arena, const CommHook& hook);
 
   // A backward begins on `compute`. [stream's thread; cannot fail]
   void begin(const Stream& compute, Backward how);
+  // TN_INVALID for a position that no parameter has. [any-thread; does not block; may fail]
+  Status check(uint32_t gradient) const;
   // TN_INVALID, naming the parameter, for what may not be told now. [any-thread; does not block; may fail]
   Status check(uint32_t gradient, const tn_span* from) const;
   // TN_INVALID for a contribution that cannot be told. [any-thread; does not block; may fail]
@@ -35,24 +38,33 @@ class Issuer {
   Status complete(const Contribution& mine);
   // Later work on `stream` follows all buckets. [stream's thread; may fail]
   Status join(Stream& stream);
-  // Gives those that lie elsewhere their averages, and forgets the step. [stream's thread; may fail]
+  // Gives those that lie elsewhere their averages, where this rank has all of them, and forgets the step.
+  // [stream's thread; may fail]
   Status scatter(Stream& stream);
 
   bool sends() const noexcept { return how_ == Backward::sync; }
   // Whether there are gradients of no_sync that have not left.
   bool holds() const noexcept { return held_backwards_ > 0; }
-  uint64_t copied_bytes() const noexcept { return copied_; }
+  CopyTotals copied() const noexcept { return copied_; }
   tn_span slot(uint32_t gradient) const noexcept { return slots_[gradient]; }
 
  private:
   struct Launch {
     uint32_t lane = 0;
+    Route route = Route::flat;
     uint32_t first_op = 0, ops = 0;
+    uint32_t first_hooked = 0, hooked = 0;  // ranges that the hook sums
     uint32_t first_member = 0, members = 0;
+    FusedCopy brought{};  // of members that do not lie in their slots
+  };
+  struct Hooked {
+    tn_span gradients{};
+    DType dtype = f32;
   };
   struct Member {
     uint32_t gradient = 0;
     uint64_t first = 0;  // byte of the gradient
+    DType dtype = f32;
     tn_span place{};
   };
   // Where the words of the tail wait to be copied: those of this step and of the one before.
@@ -66,12 +78,17 @@ class Issuer {
     uint32_t turn = 0;
   };
 
-  Status lay_out(const Buffer& arena);
+  Status lay_out(Device& device, const Buffer& arena);
+  Status add_ops(const Bucket& bucket, const Buffer& arena);
   Status make_stage(Device& device);
   void count_in(uint32_t gradient);
   Status launch_ready();
   Status launch(uint32_t bucket, const Contribution* mine);
+  Status submit(Lane& lane, const Launch& launch);
   Status send_tail(Lane& lane, const Contribution& mine);
+  enum class Way : uint8_t { in, back };
+  // Copies those members of the bucket that lie elsewhere.
+  Status copy_brought(Stream& stream, Launch& launch, Way way);
   static tn_span part(const tn_span& whole, uint64_t offset, uint64_t bytes) noexcept;
 
   CommPlan plan_{};
@@ -80,6 +97,8 @@ class Issuer {
   tn_span tail_{};
   std::vector<Launch> launches_{};
   std::vector<CommOp> ops_{};
+  CommHook hook_{};
+  std::vector<Hooked> hooked_{};
   std::vector<Member> members_{};
   std::vector<uint32_t> first_bucket_{}, buckets_{};  // of gradient g: buckets_[first_bucket_[g] … [g + 1])
   TailStage stage_{};
@@ -90,8 +109,10 @@ class Issuer {
   std::vector<uint8_t> arrived_{}, used_{};  // in this backward; since the last one that sent
   std::vector<Point> points_{};              // of gradients that other streams completed
   std::vector<tn_span> brought_{};           // where gradients lie that do not lie in their slots
+  std::vector<FusedCopy::Part> parts_{};     // of one copy
   uint32_t next_ = 0;                        // bucket
-  uint64_t held_samples_ = 0, copied_ = 0;
+  uint64_t held_samples_ = 0;
+  CopyTotals copied_{};
   uint32_t held_backwards_ = 0;
 };
 

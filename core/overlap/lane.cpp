@@ -12,6 +12,15 @@ Result<Lane> Lane::open(Device& device, Communicator& from, uint32_t number) {
   return lane;
 }
 
+Status Lane::group(HierarchyOptions options) {
+  groups = TN_TRY(Hierarchy::create(comm, std::move(options)));
+  return {};
+}
+
+bool Lane::goes(Route route) const noexcept {
+  return route == Route::flat || (groups && groups.route_of(CommOp::all_reduce({}, {}, f32), route) == route);
+}
+
 Result<std::vector<uint64_t>> everyones(Device& device, Lane& lane, std::span<const uint64_t> own) {
   std::vector<uint64_t> out(own.size() * lane.comm.size());
   if (lane.comm.size() == 1) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <tenon/comm.hpp>
+#include <tenon/hierarchy.hpp>
 
 #include <span>
 #include <string>
@@ -14,10 +15,15 @@ namespace tenon::overlap {
 
 struct Lane {
   Communicator comm{};
+  Hierarchy groups{};  // over `comm`; empty: all goes flat
   Stream stream{};
 
   // Splits `from`, all ranks together; `number` is in its name. [all ranks; blocks; may fail]
   static Result<Lane> open(Device& device, Communicator& from, uint32_t number);
+  // Makes routes through groups of ranks, and measures them unless `options` has costs. [all ranks; blocks; may fail]
+  Status group(HierarchyOptions options);
+  // Whether sums of gradients can go there. [any-thread; does not block; cannot fail]
+  bool goes(Route route) const noexcept;
 };
 
 // What every rank brings, in the order of ranks. [all ranks; blocks; may fail]

@@ -5,42 +5,89 @@
 #include "base/clock.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace tenon::overlap {
 namespace {
 
 constexpr uint64_t smallest = 256, largest = 16 << 20;
 constexpr int repeats = 4;  // of which the first is not counted
+constexpr double nominal_latency_ns = 20'000, nominal_ns_per_byte = 0.2;
 
-Result<double> time_once(Lane& lane, const tn_span& data) {
+// `all` is what takes part: what is reduced, or what the ranks' blocks make; `own` is this rank's block.
+using Collective = std::function<Status(Lane& lane, const tn_span& all, const tn_span& own)>;
+
+Status reduce_scatter(Lane& lane, const tn_span& all, const tn_span& own) {
+  return lane.comm.reduce_scatter(lane.stream, all, own, f32);
+}
+Status all_gather(Lane& lane, const tn_span& all, const tn_span& own) {
+  return lane.comm.all_gather(lane.stream, own, all, f32);
+}
+// Of the hook, if there is one.
+Collective all_reduce(const CommHook& hook) {
+  return [&hook](Lane& lane, const tn_span& all, const tn_span&) {
+    return hook.name.empty() ? lane.comm.all_reduce(lane.stream, all, all, f32)
+                             : hook.all_reduce(lane.comm, lane.stream, all, f32);
+  };
+}
+
+Result<double> time_once(Lane& lane, const Collective& run, const tn_span& all, const tn_span& own) {
   const uint64_t start = base::now_ns();
-  TN_TRY(lane.comm.all_reduce(lane.stream, data, data, f32));
+  TN_TRY(run(lane, all, own));
   TN_TRY(lane.stream.sync());
   return static_cast<double>(base::now_ns() - start);
 }
 
-Result<double> least_time(Lane& lane, const tn_span& data) {
-  TN_TRY(time_once(lane, data));
-  double least = TN_TRY(time_once(lane, data));
-  for (int i = 2; i < repeats; ++i) least = std::min(least, TN_TRY(time_once(lane, data)));
+Result<double> least_time(Lane& lane, const Collective& run, const tn_span& all, const tn_span& own) {
+  TN_TRY(time_once(lane, run, all, own));
+  double least = TN_TRY(time_once(lane, run, all, own));
+  for (int i = 2; i < repeats; ++i) least = std::min(least, TN_TRY(time_once(lane, run, all, own)));
   return least;
+}
+
+Result<CostTable> measured(Device& device, Lane& lane, const Buffer& zeros, std::span<const uint64_t> sizes,
+                           const Collective& run) {
+  std::vector<double> times;
+  for (const uint64_t size : sizes) {
+    const uint64_t block = size / sizeof(float) / lane.comm.size() * sizeof(float);
+    const tn_span all = TN_TRY(zeros.slice(0, block * lane.comm.size()));
+    const tn_span own = TN_TRY(zeros.slice(lane.comm.rank() * block, block));
+    times.push_back(TN_TRY(least_time(lane, run, all, own)));
+  }
+  TN_TRY(greatest(device, lane, times));
+  std::vector<CostTable::Point> points;
+  for (size_t i = 0; i < sizes.size(); ++i) points.push_back({sizes[i], times[i]});
+  return CostTable::measured(std::move(points));
 }
 
 }  // namespace
 
-Result<CostTable> measure_all_reduce(Device& device, Lane& lane, uint64_t bytes_sent) {
+bool has_costs(const CommTarget& target, bool sharded) noexcept {
+  return sharded ? target.reduce_scatter && target.all_gather : !target.all_reduce.empty();
+}
+
+void set_nominal_costs(CommTarget& target) {
+  const CostTable nominal = CostTable::linear(nominal_latency_ns, nominal_ns_per_byte);
+  target.all_reduce = {CommTarget::Measured{.route = Route::flat, .cost = nominal}};
+  target.reduce_scatter = target.all_gather = nominal;
+}
+
+Status measure_costs(Device& device, Lane& lane, uint64_t bytes_sent, bool sharded, const CommHook& hook,
+                     CommTarget& target) {
   const uint64_t most = std::clamp(bytes_sent, 2 * smallest, largest) / smallest * smallest;
   const Buffer zeros = TN_TRY(device.allocate(lane.stream, most));
   TN_TRY(lane.stream.fill(zeros));
   std::vector<uint64_t> sizes;
   for (uint64_t bytes = smallest; bytes < most; bytes *= 16) sizes.push_back(bytes);
   sizes.push_back(most);
-  std::vector<double> times;
-  for (const uint64_t bytes : sizes) times.push_back(TN_TRY(least_time(lane, TN_TRY(zeros.slice(0, bytes)))));
-  TN_TRY(greatest(device, lane, times));
-  std::vector<CostTable::Point> points;
-  for (size_t i = 0; i < sizes.size(); ++i) points.push_back({sizes[i], times[i]});
-  return CostTable::measured(std::move(points));
+  if (!sharded) {
+    CostTable cost = TN_TRY(measured(device, lane, zeros, sizes, all_reduce(hook)));
+    target.all_reduce = {CommTarget::Measured{.route = Route::flat, .cost = std::move(cost)}};
+    return {};
+  }
+  target.reduce_scatter = TN_TRY(measured(device, lane, zeros, sizes, reduce_scatter));
+  target.all_gather = TN_TRY(measured(device, lane, zeros, sizes, all_gather));
+  return {};
 }
 
 Status Arrivals::note(uint32_t gradient, Stream& stream) {

@@ -1,17 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// measure.hpp: what a plan is made from: how long an all-reduce takes, and when gradients become ready.
+// measure.hpp: what a plan is made from: how long a collective takes, and when gradients become ready.
 //
 // Invariant: what leaves this file is the same on all ranks.
 #pragma once
 
 #include "overlap/lane.hpp"
 
+#include <tenon/comm_hook.hpp>
 #include <tenon/overlap.hpp>
 
 namespace tenon::overlap {
 
-// Times all-reduces of zeros, of several sizes up to `bytes`; the slowest rank's times. [all ranks; blocks; may fail]
-Result<CostTable> measure_all_reduce(Device& device, Lane& lane, uint64_t bytes);
+// Whether `target` has the costs that a plan needs. [any-thread; does not block; cannot fail]
+bool has_costs(const CommTarget& target, bool sharded) noexcept;
+// Gives it some that nothing stands behind, until they are measured. [any-thread; does not block; cannot fail]
+void set_nominal_costs(CommTarget& target);
+// Times what a plan needs, with zeros, in several sizes up to `bytes`; the slowest rank's times. `hook`, where it has a name,
+// is what reduces. [all ranks; blocks; may fail]
+Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, const CommHook& hook,
+                     CommTarget& target);
 
 // When gradients became ready in some steps: the least of what was measured, since the first one of a step.
 class Arrivals {

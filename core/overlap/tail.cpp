@@ -12,6 +12,7 @@ namespace tenon {
 namespace {
 
 constexpr uint32_t exact_bits = 24;
+constexpr uint32_t done_fields = 1;  // behind those of the parameters
 
 uint32_t field(float word, uint32_t bits, uint32_t place) {
   return (static_cast<uint32_t>(word) >> (bits * place)) & ((1u << bits) - 1);
@@ -27,7 +28,7 @@ CommTail tail_for(uint32_t ranks, uint32_t parameters) {
   tail.field_bits = static_cast<uint32_t>(std::bit_width(ranks));
   tail.fields_per_word = exact_bits / tail.field_bits;
   tail.limb_bits = std::min(exact_bits - tail.field_bits, 20u);  // three of them fit into 64 bits
-  const uint64_t used = (parameters + tail.fields_per_word - 1) / tail.fields_per_word;
+  const uint64_t used = (parameters + done_fields + tail.fields_per_word - 1) / tail.fields_per_word;
   tail.bytes = (CommTail::used_word + used) * sizeof(float);
   return tail;
 }
@@ -41,8 +42,8 @@ Result<std::vector<float>> CommTail::write(uint64_t samples, bool found_inf,
   return out;
 }
 
-Status CommTail::write(std::span<float> out, uint64_t samples, bool found_inf,
-                       std::span<const uint8_t> used) const {
+Status CommTail::write(std::span<float> out, uint64_t samples, bool found_inf, std::span<const uint8_t> used,
+                       bool done) const {
   if (samples > max_samples())
     return Status(TN_INVALID, std::to_string(samples) + " samples on one rank, at most " +
                                   std::to_string(max_samples()) + " can be told: accumulate in more steps");
@@ -56,10 +57,13 @@ Status CommTail::write(std::span<float> out, uint64_t samples, bool found_inf,
   for (uint32_t limb = 0; limb < limbs; ++limb)
     out[limb] = static_cast<float>((samples >> (limb * limb_bits)) & ((uint64_t{1} << limb_bits) - 1));
   out[found_inf_word] = found_inf ? 1.0f : 0.0f;
+  const auto set = [&](uint32_t i) {
+    out[used_word + i / fields_per_word] += static_cast<float>(1u << (i % fields_per_word * field_bits));
+  };
   for (uint32_t i = 0; i < parameters; ++i) {
-    if (used[i] != 0)
-      out[used_word + i / fields_per_word] += static_cast<float>(1u << (i % fields_per_word * field_bits));
+    if (used[i] != 0) set(i);
   }
+  if (done) set(parameters);
   return {};
 }
 
@@ -76,9 +80,12 @@ Result<CommTail::Reading> CommTail::read(std::span<const float> sum) const {
   for (uint32_t limb = 0; limb < limbs; ++limb)
     out.samples += static_cast<uint64_t>(sum[limb]) << (limb * limb_bits);
   out.ranks_with_inf = static_cast<uint32_t>(sum[found_inf_word]);
+  const auto ranks = [&](uint32_t i) {
+    return field(sum[used_word + i / fields_per_word], field_bits, i % fields_per_word);
+  };
   out.ranks_using.reserve(parameters);
-  for (uint32_t i = 0; i < parameters; ++i)
-    out.ranks_using.push_back(field(sum[used_word + i / fields_per_word], field_bits, i % fields_per_word));
+  for (uint32_t i = 0; i < parameters; ++i) out.ranks_using.push_back(ranks(i));
+  out.ranks_done = ranks(parameters);
   return out;
 }
 

@@ -12,17 +12,29 @@
 //     …;                                       // what is enqueued on `stream` now finds the averages
 //   }
 //
+// With overlap.sharded each rank updates a part of all parameters, which live in sync.parameter(i):
+//
+//     for (each parameter i, as forward reads it) {
+//       TN_TRY(sync.await(stream, i));         // what is enqueued on `stream` now finds it whole
+//       …;                                     // forward
+//     }
+//     …;                                       // backward and finish, as above
+//     for (const tenon::Shard& shard : sync.shards()) …;  // enqueue on `stream` what updates shard.parameter
+//     TN_TRY(sync.gather(stream));             // the others' parts come while the next forward runs
+//
 // Invariant: every rank launches the buckets of one plan in one order, whatever order its own gradients come in. Ranks that
 // would not are told before the first launch.
 #pragma once
 
 #include <tenon/comm.hpp>
+#include <tenon/comm_hook.hpp>
 #include <tenon/device.hpp>
 #include <tenon/export.hpp>
 #include <tenon/overlap.hpp>
 
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace tenon {
 
@@ -42,18 +54,48 @@ enum class Backward : uint8_t {
 // Equal on all ranks. Those of a strategy's [overlap] are OverlapOptions.
 struct SyncOptions {
   Average average = Average::samples;
+  // Sharded mode keeps its first plan, whatever these say, because an optimizer's state stays where its shard is.
   uint32_t warm_up_steps = 3;  // measured, then planned anew with what was found; 0: the first plan stays
   uint32_t measure_every = 0;  // steps until one is measured again, and judged by replan_drift; 0: never
   // Each makes updates wait for the last bucket; see StepProfile.
   bool loss_scaling = false, clip_global_norm = false, uneven_batches = true;
-  // Known costs of all_reduce, which are measured during creation otherwise; ranks, alignment and name are filled in.
+  // Known costs: of all_reduce on each route, in sharded mode of reduce_scatter and all_gather; measured during creation
+  // otherwise. Ranks, alignment and name are filled in. Routes through groups (hierarchy.hpp) are made when one has a cost here, or
+  // use_hierarchical_allreduce or hierarchical_allreduce_inter_nranks asks for them (0: groups by host).
   CommTarget target{};
+  // Sums gradients in the place of all-reduce; refused in sharded mode, left aside where there is one rank.
+  CommHook hook{};
 };
 
 // What a rank brings to a step beside its gradients.
 struct Contribution {
   uint64_t samples = 1;  // of this backward; those of no_sync add up. 0: a rank that had none
   tn_span found_inf{};   // one f32 on the device, 1 where a number is not finite, else 0; empty: none was
+  bool done = false;     // this rank has no more batches; counted for all in totals().ranks_done
+};
+
+// A sparse parameter's rows from all ranks, in the order of ranks: most_rows of each. Those that a rank did not bring have
+// index 0 and zeros as values, so a sum over all of them is right.
+struct SparseRows {
+  tn_span indices{};  // i64
+  tn_span values{};   // averages: their sums over equal indices are the row's
+};
+
+// What one rank updates of a bucket in sharded mode: elements of one type in one row. Between parts and behind them are gaps,
+// which hold zeros at first and may be written to, so an update may run over all of it.
+struct Shard {
+  struct Part {
+    uint32_t parameter = 0;  // position in the list
+    uint64_t first = 0;      // element of the parameter
+    uint64_t at = 0;         // element of the shard
+    uint64_t elements = 0;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  uint32_t bucket = 0;  // position in plan().buckets()
+  DType dtype = f32;
+  tn_span gradient{};         // averages, after `finish`
+  tn_span parameter{};        // to be updated before `gather`
+  std::vector<Part> parts{};  // what it holds; none: nothing but gaps
 };
 
 // Gradients of one rank, and what sends them. Move-only; what is in flight is seen out when it ends.
@@ -63,8 +105,9 @@ class TN_API GradientSync {
  public:
   // All ranks together, with the same parameters (names, types, sizes, in one order) and options; a Gradient's times are a
   // guess that measuring replaces. Splits `comm`, one communicator for each stream. TN_MISMATCH on all ranks, with what the
-  // ranks have instead, when they differ; TN_UNSUPPORTED for sharded mode, a sparse gradient, or a device that cannot divide;
-  // TN_INVALID as plan_communication; failures of the communicator. [one thread; blocks; may fail]
+  // ranks have instead, when they differ; TN_UNSUPPORTED for a hook in sharded mode, or a device that cannot divide; TN_INVALID as
+  // plan_communication, for a sparse gradient without row_elements or most_rows, or a hook without all_reduce; failures of the
+  // communicator and the hook. [one thread; blocks; may fail]
   static Result<GradientSync> create(Device& device, Communicator& comm, std::span<const Gradient> parameters,
                                      const OverlapOptions& overlap = {}, SyncOptions options = {});
   GradientSync(GradientSync&&) noexcept;
@@ -81,29 +124,62 @@ class TN_API GradientSync {
 
   // A backward begins, whose kernels are enqueued on `compute`; what was averaged before is done with. After measured steps
   // all ranks plan anew here: true when gradients have new places, whose bytes are zero. Blocks then, and after each
-  // measured step. TN_INVALID before the last one is finished; TN_MISMATCH as `create`. [stream's thread; may block; may fail]
+  // measured step. TN_INVALID before the last one is finished, and gathered in sharded mode; TN_MISMATCH as `create`.
+  // [stream's thread; may block; may fail]
   Result<bool> begin(Stream& compute, Backward how = Backward::sync);
   // What writes gradient `i` was enqueued on `compute`. TN_INVALID naming the parameter when it was ready before in this
   // backward. [stream's thread; does not block, unless sync_nccl_allreduce; may fail]
   Status ready(uint32_t i);
   // The same for one that is complete at `when`, a point of another stream.
   Status ready(uint32_t i, const Point& when);
-  // The same for one that lies elsewhere, as long as its slot: copied into its slot when its bucket leaves, and back by
-  // `finish`; it must live until what `finish` enqueued is done.
+  // The same for one that lies elsewhere on this device, as long as its slot: what was brought of a bucket is copied there by
+  // one kernel when the bucket leaves, and back by one in `finish`, but not in sharded mode; it must live until what `finish`
+  // enqueued is done. Blocks while that kernel is compiled: when other members are brought than in the step before.
   Status bring(uint32_t i, const tn_span& gradient);
+  // The same for a sparse parameter: rows of its gradient, an i64 index and row_elements values for each, in any order, an index as
+  // often as it comes; most_rows at most. They leave in `finish` and live as long as what `bring` brings. TN_INVALID naming the
+  // parameter, also in a backward of no_sync: rows are not held back.
+  Status bring_rows(uint32_t i, const tn_span& indices, const tn_span& values);
+  // Where all ranks' rows of a sparse parameter are after `finish`, in its stream's order, until `begin` says true; empty for
+  // one that is not sparse. Every rank updates by all of them, in sharded mode, too. [any-thread; does not block; cannot fail]
+  SparseRows rows(uint32_t i) const noexcept;
   // All gradients of this backward were told of. Parameters without one contribute zeros. Later work on `stream` finds the
-  // averages of all ranks. TN_INVALID for too many samples. [stream's thread; does not block, unless sync_nccl_allreduce or
-  // the last but one finish is not done; may fail]
+  // averages of all ranks; in sharded mode in `shards` only, and what else is in gradients is undefined. TN_INVALID for too
+  // many samples. [stream's thread; does not block, unless sync_nccl_allreduce or the last but one finish is not done; may fail]
   Status finish(Stream& stream, const Contribution& mine = {});
+
+  // For a rank that has no more batches, while others have: one step to which it brings zeros, no samples, and what no_sync
+  // held back. True: others brought something; the averages are there for `stream`, as after `finish`, perhaps in new places,
+  // and this rank updates its parameters by them as all do. False, on all ranks at once: all are done, nothing is to update.
+  //   while (TN_TRY(sync.join(stream))) …;  // update
+  // With Average::ranks its zeros count as a rank's. TN_INVALID and failures as `begin` and `finish`.
+  // [stream's thread; blocks; may fail]
+  Result<bool> join(Stream& stream);
+
+  // Sharded mode: where parameter `i` lives, always whole but for gathers on their way; the caller writes its first value, the
+  // same on all ranks. Zeros before; empty in other modes. [any-thread; does not block; cannot fail]
+  tn_span parameter(uint32_t i) const noexcept;
+  // Sharded mode: what this rank updates, in the order of the buckets. It never changes.
+  // [any-thread; does not block; cannot fail]
+  std::span<const Shard> shards() const noexcept;
+  // Sharded mode, once after each `finish`: the shards' updates were enqueued on `updated`, or there is none to make. All ranks
+  // get each other's, in the order in which the next forward needs them; this overwrites what work enqueued here so far on
+  // `updated`, or on the stream of `begin`, reads. TN_INVALID in other modes, or before a step is finished.
+  // [stream's thread; does not block, unless sync_nccl_allreduce; may fail]
+  Status gather(Stream& updated);
+  // Sharded mode: later work on `stream` finds parameter `i` as all ranks have updated it. Such work ends before this object
+  // does. TN_INVALID between `finish` and `gather`. [stream's thread; does not block; may fail]
+  Status await(Stream& stream, uint32_t i);
 
   // What the ranks brought to the last finished step: samples, ranks that found a number that is not finite, how many ranks
   // used each parameter (none: its average is zero). Until the next `begin`. [stream's thread; blocks; may fail]
   Result<CommTail::Reading> totals(Stream& stream);
   // One f32 by which sums are divided: after `finish`, in its stream's order. [any-thread; does not block; cannot fail]
   tn_span divisor() const noexcept;
-  // Bytes copied so far to bring gradients together and back: none, unless they were brought from elsewhere.
-  // [any-thread; does not block; cannot fail]
+  // Bytes copied so far to bring gradients together and back, and what was enqueued to do so: none, unless they were brought
+  // from elsewhere, as rows are. [any-thread; does not block; cannot fail]
   uint64_t copied_bytes() const noexcept;
+  uint64_t copy_launches() const noexcept;
 
   struct State;
 

@@ -27,6 +27,8 @@ struct Gradient {
   double ready_ns = 0;   // complete on the last rank, since backward began
   double needed_ns = 0;  // its parameter is first read, since the next forward began
   bool sparse = false;   // indices and values: not summed in a bucket
+  // Sparse: elements of a row of the table, and the most rows that one rank brings to a step. Plans alone need neither.
+  uint64_t row_elements = 0, most_rows = 0;
 };
 
 // What one step looks like without communication; times are the longest of all ranks.
@@ -138,7 +140,8 @@ struct Arena {
 
 // What all ranks have to know beside the gradients rides in the last bucket: float32 words whose sums are exact integers
 // below 2^24, in any order of addition. Words 0 to 2 are the count of samples in limbs, word 3 the ranks that found a
-// number that is not finite, the rest how many ranks used each parameter, in fields of `field_bits`.
+// number that is not finite, the rest how many ranks used each parameter, and how many are done with their batches, in fields
+// of `field_bits`.
 struct CommTail {
   static constexpr uint32_t limbs = 3, found_inf_word = 3, used_word = 4;
   uint64_t offset = 0, bytes = 0;  // in the arena
@@ -149,6 +152,7 @@ struct CommTail {
     uint64_t samples = 0;
     uint32_t ranks_with_inf = 0;
     std::vector<uint32_t> ranks_using{};  // one for each parameter
+    uint32_t ranks_done = 0;              // that have no more batches
   };
   uint64_t words() const noexcept { return bytes / sizeof(float); }
   // Samples of one rank that can be told.
@@ -157,10 +161,10 @@ struct CommTail {
   // [any-thread; does not block; may fail]
   TN_API Result<std::vector<float>> write(uint64_t samples, bool found_inf,
                                           const std::vector<bool>& used) const;
-  // The same into `out`, which has words(), from a byte for each parameter that is not 0 where it was used; allocates
-  // nothing. [any-thread; does not block; may fail]
-  TN_API Status write(std::span<float> out, uint64_t samples, bool found_inf,
-                      std::span<const uint8_t> used) const;
+  // The same into `out`, which has words(), from a byte for each parameter that is not 0 where it was used; `done`: this rank
+  // has no more batches. Allocates nothing. [any-thread; does not block; may fail]
+  TN_API Status write(std::span<float> out, uint64_t samples, bool found_inf, std::span<const uint8_t> used,
+                      bool done = false) const;
   // What the sum over all ranks says. TN_INVALID for other than words() numbers, or one that is no such sum.
   // [any-thread; does not block; may fail]
   TN_API Result<Reading> read(std::span<const float> sum) const;

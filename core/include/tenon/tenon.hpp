@@ -4,6 +4,7 @@
 
 #include <tenon/buffer.hpp>
 #include <tenon/comm.hpp>
+#include <tenon/comm_hook.hpp>
 #include <tenon/cost_table.hpp>
 #include <tenon/device.hpp>
 #include <tenon/fragment.hpp>

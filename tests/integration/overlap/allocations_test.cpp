@@ -68,6 +68,40 @@ TEST_CASE("allocations: a step allocates nothing once the plan holds") {
   });
 }
 
+TEST_CASE("allocations: nor does one with gradients from elsewhere, or in sharded mode") {
+  const Device device = open_cpu();
+  for (const bool sharded : {false, true}) {
+    together(device, 2, [&](Rank& r) -> Status {
+      SyncOptions options{.warm_up_steps = 0, .target = sharded ? eager_shards() : eager_target()};
+      GradientSync sync = TN_TRY(GradientSync::create(
+          r.device, r.comm, arriving(parameters({100, 2'000, 30'000, 4})),
+          {.fuse_grad_max_layers = 2, .nccl_comm_num = 2, .sharded = sharded}, std::move(options)));
+      const Buffer own = TN_TRY(r.buffer(32'100 * sizeof(float)));
+      TN_TRY(r.stream.fill(own));
+      const tn_span large = TN_TRY(own.slice(0, 120'000))
+      , small = TN_TRY(own.slice(120'000, 16));
+      const auto step = [&]() -> Status {
+        TN_TRY(sync.begin(r.stream));
+        TN_TRY(sync.bring(3, small));
+        TN_TRY(sync.bring(2, large));
+        for (const uint32_t i : {1u, 0u}) TN_TRY(sync.ready(i));
+        TN_TRY(sync.finish(r.stream));
+        if (!sharded) return {};
+        TN_TRY(sync.gather(r.stream));
+        for (const uint32_t i : {0u, 1u, 2u, 3u}) TN_TRY(sync.await(r.stream, i));
+        return {};
+      };
+      for (int i = 0; i < 50; ++i) TN_TRY(step());
+      TN_TRY(r.stream.sync());
+      const uint64_t before = allocations;
+      for (int i = 0; i < 50; ++i) TN_TRY(step());
+      const uint64_t made = allocations - before;
+      TN_TRY(r.stream.sync());
+      return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
+    });
+  }
+}
+
 TEST_CASE("allocations: the counter counts") {
   const uint64_t before = allocations;
   ::operator delete(

@@ -66,14 +66,6 @@ TEST_CASE("faults: a rank that cannot plan tells the others why") {
   for (const std::string& message : twice) CHECK_MESSAGE(names(message, "'fc0.weight'"), message);
 }
 
-TEST_CASE("faults: what cannot be run is refused on all ranks, by name") {
-  together(2, [](Rank& r) -> Status {
-    const auto made = GradientSync::create(r.device, r.comm, parameters({8}), {.sharded = true});
-    return expect(made.code() == TN_UNSUPPORTED && names(std::string(made.message()), "sharded"),
-                  "not refused: " + std::string(made.message()));
-  });
-}
-
 TEST_CASE("faults: a rank that stops is named by the others, in time, and so at every later call") {
   std::atomic<int> told_so{0};
   together(3,

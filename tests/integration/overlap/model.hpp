@@ -49,6 +49,13 @@ inline CommTarget eager_target(double latency_ns = 10) {
   return target;
 }
 
+// The same for sharded mode.
+inline CommTarget eager_shards(double latency_ns = 10) {
+  CommTarget target;
+  target.reduce_scatter = target.all_gather = CostTable::linear(latency_ns, 0.5);
+  return target;
+}
+
 inline std::vector<Gradient> parameters(const std::vector<uint64_t>& elements, DType dtype = f32) {
   std::vector<Gradient> out;
   for (size_t i = 0; i < elements.size(); ++i)

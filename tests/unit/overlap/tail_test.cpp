@@ -16,7 +16,7 @@ namespace {
 
 struct Rank {
   uint64_t samples = 0;
-  bool found_inf = false;
+  bool found_inf = false, done = false;
   std::vector<bool> used{};
 };
 
@@ -47,10 +47,12 @@ TEST_CASE("tail: counts of samples, infinities and uses survive the sum of 1 to 
       rank.found_inf = test::between(random, 0, 1) == 1;
       for (uint32_t i = 0; i < parameters; ++i)
         rank.used.push_back(i == 0 || test::between(random, 0, 1) == 1);
-      auto written = tail.write(rank.samples, rank.found_inf, rank.used);
+      rank.done = test::between(random, 0, 1) == 1;
+      const std::vector<uint8_t> used(rank.used.begin(), rank.used.end());
+      words.emplace_back(tail.words());
+      const Status written = tail.write(words.back(), rank.samples, rank.found_inf, used, rank.done);
       REQUIRE_MESSAGE(written.ok(), written.message());
-      CHECK(written->size() == tail.words());
-      words.push_back(std::move(written).take());
+      expected.ranks_done += rank.done ? 1 : 0;
       expected.samples += rank.samples;
       expected.ranks_with_inf += rank.found_inf ? 1 : 0;
       for (uint32_t i = 0; i < parameters; ++i) expected.ranks_using[i] += rank.used[i] ? 1 : 0;
@@ -60,13 +62,16 @@ TEST_CASE("tail: counts of samples, infinities and uses survive the sum of 1 to 
     CHECK(found->samples == expected.samples);
     CHECK(found->ranks_with_inf == expected.ranks_with_inf);
     CHECK(found->ranks_using == expected.ranks_using);
+    CHECK(found->ranks_done == expected.ranks_done);
   }
 }
 
 TEST_CASE("tail: many parameters share a word") {
-  CHECK(overlap::tail_for(2, 120).words() == 4 + 10);     // fields of two bits
+  // One field for each, and one for the ranks that are done.
+  CHECK(overlap::tail_for(2, 119).words() == 4 + 10);  // fields of two bits
+  CHECK(overlap::tail_for(2, 120).words() == 4 + 11);
   CHECK(overlap::tail_for(16, 161).words() == 4 + 41);    // of five
-  CHECK(overlap::tail_for(60000, 10).words() == 4 + 10);  // of sixteen
+  CHECK(overlap::tail_for(60000, 10).words() == 4 + 11);  // of sixteen
 }
 
 TEST_CASE("tail: what cannot be told is refused") {
@@ -75,10 +80,10 @@ TEST_CASE("tail: what cannot be told is refused") {
             .find("samples on one rank, at most") != std::string::npos);
   CHECK(tail.write(1, false, {true}).message() == "'used' speaks of 1 parameters, the plan of 2");
   const float infinite = std::numeric_limits<float>::infinity();
-  CHECK(tail.read(std::vector<float>(tail.words() + 1)).message() == "the tail has 5 words, not 6");
-  CHECK(std::string(tail.read(std::vector<float>{0, 0, 0, infinite, 0}).message())
+  CHECK(tail.read(std::vector<float>(tail.words() + 1)).message() == "the tail has 6 words, not 7");
+  CHECK(std::string(tail.read(std::vector<float>{0, 0, 0, infinite, 0, 0}).message())
             .find("word 3 of the tail is inf") == 0);
-  CHECK(tail.read(std::vector<float>{0, 0, 0, -1, 0}).code() == TN_INVALID);
+  CHECK(tail.read(std::vector<float>{0, 0, 0, -1, 0, 0}).code() == TN_INVALID);
 }
 
 TEST_CASE("tail: words go where the caller wants them, over what was there, or nothing is written") {
