@@ -97,7 +97,9 @@ std::string laggards(const std::vector<FlightRecord>& records) {
     }
   }
   std::string out = listed(waiting) + " waited for " + listed(late) + ", which submitted only " +
-                    std::to_string(least->groups) + " groups, in group " + std::to_string(least->groups + 1);
+                    std::to_string(least->groups) +
+                    (least->groups == 1 ? " group, in group " : " groups, in group ") +
+                    std::to_string(least->groups + 1);
   if (const std::string what = common_words(*most, least->groups + 1); !what.empty())
     out += " (" + what + ")";
   if (since <= ended) out += " for " + seconds(ended - since);

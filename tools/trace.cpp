@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// trace.cpp: `tenon trace RUN.json…`: what a measured run adds up to, and its lanes as a page.
+// trace.cpp: `tenon trace RUN.json…`: what a measured run adds up to, and its lanes as a page; and `tenon trace --flight
+// FOLDER`: what ranks wrote down when their communicator failed.
 #include "command.hpp"
+#include "flight_story.hpp"
 #include "trace_page.hpp"
 
 #include <tenon/trace.hpp>
@@ -16,7 +18,7 @@ namespace {
 
 struct Asked {
   std::vector<std::string> files{};
-  std::string html{}, json{};
+  std::string html{}, json{}, flights{};
 };
 
 Status write(const std::string& path, const std::string& text) {
@@ -37,12 +39,19 @@ Status traced(const Asked& asked) {
   return write(asked.html, trace_page(trace, names));
 }
 
+Status told(const std::string& flights) {
+  const std::string story = TN_TRY(tell_flight(flights));
+  std::fwrite(story.data(), 1, story.size(), stdout);
+  return {};
+}
+
 int run_trace(const Asked& asked) {
-  if (asked.files.empty()) {
+  if (asked.files.empty() == asked.flights.empty()) {
     return usage_error(
-        "trace needs the files that Timeline::write wrote, one for each rank. See `tenon trace --help`.");
+        "trace needs the files that Timeline::write wrote, one for each rank, or --flight with a folder. See "
+        "`tenon trace --help`.");
   }
-  const Status done = traced(asked);
+  const Status done = asked.flights.empty() ? traced(asked) : told(asked.flights);
   return done.ok() ? exit_good : usage_error(std::string(done.message()));
 }
 
@@ -57,6 +66,8 @@ Command add_trace(CLI::App& tool) {
   app->add_option("--html", asked->html, "Writes one page with the lanes and the sums")->type_name("FILE");
   app->add_option("--json", asked->json, "Writes all ranks into one file, for ui.perfetto.dev")
       ->type_name("FILE");
+  app->add_option("--flight", asked->flights, "Tells from the flight records in a folder who waited for whom")
+      ->type_name("FOLDER");
   return {app, [asked] { return run_trace(*asked); }};
 }
 

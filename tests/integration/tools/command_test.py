@@ -169,6 +169,18 @@ class Trace(Case):
         file.write_text(file.read_text().replace('"dur"', '"dura"'))
         self.expect(tenon("trace", file), 2, "rank0.json: line 1: an event has no key 'dura' (did you mean 'dur'?)", where="stderr")
 
+    def test_flight_records_make_one_story(self):
+        self.expect(tenon("trace", "--flight", self.folder), 2, "no flight record", where="stderr")
+        for rank, groups in ((0, 3), (2, 1)):
+            last = {"group": groups, "kind": "all_reduce", "dtype": "f32", "reduce": "sum", "count": 8, "peer": -1, "at_ns": 10}
+            record = {"tenon_flight": 1, "communicator": "world", "serial": 0, "rank": rank, "size": 3, "process": 1,
+                      "device": "cpu:0", "groups": groups, "operations": [last],
+                      "ended": {"code": "TN_TIMEOUT", "message": "waited", "at_ns": 20}}
+            (self.folder / f"world.0.rank{rank}.json").write_text(json.dumps(record))
+        self.expect(tenon("trace", "--flight", self.folder), 0, "rank 1 left no record",
+                    "rank 0 waited for rank 2, which submitted only 1 group, in group 2")
+        self.expect(tenon("trace", "--flight", self.folder, self.folder / "world.0.rank0.json"), 2, "or --flight", where="stderr")
+
 
 GRAPH = """tenon-graph 1 small
 input %x: f32[64,64]
