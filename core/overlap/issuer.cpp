@@ -17,8 +17,9 @@ tn_span Issuer::part(const tn_span& whole, uint64_t offset, uint64_t bytes) noex
 }
 
 Result<Issuer> Issuer::prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
-                               const Buffer& arena, const CommHook& hook) {
+                               const Buffer& arena, const CommHook& hook, const Timeline& timeline) {
   Issuer out;
+  out.timeline_ = timeline;
   if (plan.ranks() > 1) out.hook_ = hook;
   out.plan_ = plan;
   out.lanes_ = lanes;
@@ -62,6 +63,7 @@ Status Issuer::lay_out(Device& device, const Buffer& arena) {
   std::vector<std::vector<uint32_t>> buckets_of(slots_.size());
   for (const Bucket& bucket : plan_.buckets()) {
     Launch launch{.lane = bucket.stream,
+                  .name = "bucket " + std::to_string(launches_.size()),
                   .route = bucket.route,
                   .first_op = static_cast<uint32_t>(ops_.size()),
                   .first_hooked = static_cast<uint32_t>(hooked_.size()),
@@ -195,8 +197,19 @@ Status Issuer::launch(uint32_t bucket, const Contribution* mine) {
     TN_TRY(lane.stream.wait(points_[members_[i].gradient]));
   TN_TRY(copy_brought(lane.stream, launch, Way::in));
   if (mine != nullptr) TN_TRY(send_tail(lane, *mine));
-  TN_TRY(submit(lane, launch));
+  TN_TRY(submit_measured(lane, bucket));
   return plan_.options().sync_nccl_allreduce ? lane.stream.sync() : Status();
+}
+
+Status Issuer::submit_measured(Lane& lane, uint32_t bucket) {
+  const Launch& launch = launches_[bucket];
+  const Bucket& planned = plan_.buckets()[bucket];
+  const Timeline::Work work{.kind = TraceKind::collective,
+                            .name = launch.name,
+                            .bytes = planned.bytes,
+                            .bucket = bucket,
+                            .predicted_ns = planned.end_ns - planned.start_ns};
+  return timeline_.measure(lane.stream, work, [&] { return submit(lane, launch); });
 }
 
 Status Issuer::submit(Lane& lane, const Launch& launch) {

@@ -12,6 +12,7 @@
 #include <tenon/gradient_sync.hpp>
 
 #include <array>
+#include <string>
 #include <vector>
 
 namespace tenon::overlap {
@@ -21,7 +22,7 @@ class Issuer {
   Issuer() = default;
   // `lanes` has one for each stream of the plan, and stays where it is. [all ranks; may block; may fail]
   static Result<Issuer> prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
-                                const Buffer& arena, const CommHook& hook);
+                                const Buffer& arena, const CommHook& hook, const Timeline& timeline);
 
   // A backward begins on `compute`. [stream's thread; cannot fail]
   void begin(const Stream& compute, Backward how);
@@ -51,6 +52,7 @@ class Issuer {
  private:
   struct Launch {
     uint32_t lane = 0;
+    std::string name{};  // "bucket 2", in timelines
     Route route = Route::flat;
     uint32_t first_op = 0, ops = 0;
     uint32_t first_hooked = 0, hooked = 0;  // ranges that the hook sums
@@ -85,6 +87,7 @@ class Issuer {
   Status launch_ready();
   Status launch(uint32_t bucket, const Contribution* mine);
   Status submit(Lane& lane, const Launch& launch);
+  Status submit_measured(Lane& lane, uint32_t bucket);
   Status send_tail(Lane& lane, const Contribution& mine);
   enum class Way : uint8_t { in, back };
   // Copies those members of the bucket that lie elsewhere.
@@ -98,6 +101,7 @@ class Issuer {
   std::vector<Launch> launches_{};
   std::vector<CommOp> ops_{};
   CommHook hook_{};
+  Timeline timeline_{};
   std::vector<Hooked> hooked_{};
   std::vector<Member> members_{};
   std::vector<uint32_t> first_bucket_{}, buckets_{};  // of gradient g: buckets_[first_bucket_[g] … [g + 1])

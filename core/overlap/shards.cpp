@@ -17,8 +17,9 @@ Range own_range(const BucketView& view, const CommPlan& plan, uint32_t rank) noe
 }
 
 Result<Shards> Shards::prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
-                               const Buffer& gradients) {
+                               const Buffer& gradients, const Timeline& timeline) {
   Shards out;
+  out.timeline_ = timeline;
   Stream& line = lanes[0].stream;
   out.lanes_ = lanes;
   out.waits_ = plan.options().sync_nccl_allreduce;
@@ -59,7 +60,12 @@ Status Shards::add_shards(const CommPlan& plan, uint32_t bucket, const Buffer& g
 
 Status Shards::add_gather(const CommPlan& plan, uint32_t bucket) {
   const Bucket& from = plan.buckets()[bucket];
-  Gather gather{.bucket = bucket, .lane = from.stream, .first_op = static_cast<uint32_t>(ops_.size())};
+  Gather gather{.bucket = bucket,
+                .lane = from.stream,
+                .first_op = static_cast<uint32_t>(ops_.size()),
+                .name = "gather of bucket " + std::to_string(bucket),
+                .bytes = from.bytes,
+                .predicted_ns = from.gather_end_ns - from.gather_start_ns};
   for (const BucketView& view : from.views) {
     if (view.whole) continue;
     const Range own = own_range(view, plan, lanes_[0].comm.rank());
@@ -67,8 +73,19 @@ Status Shards::add_gather(const CommPlan& plan, uint32_t bucket) {
                                       TN_TRY(parameters_.slice(view.offset, view.bytes)), view.dtype));
   }
   gather.ops = static_cast<uint32_t>(ops_.size()) - gather.first_op;
-  gathers_.push_back(gather);
+  gathers_.push_back(std::move(gather));
   return {};
+}
+
+Status Shards::submit(Lane& lane, const Gather& gather) {
+  const Timeline::Work work{.kind = TraceKind::collective,
+                            .name = gather.name,
+                            .bytes = gather.bytes,
+                            .bucket = {},
+                            .predicted_ns = gather.predicted_ns};
+  return timeline_.measure(lane.stream, work, [&] {
+    return lane.comm.submit(lane.stream, std::span(ops_).subspan(gather.first_op, gather.ops));
+  });
 }
 
 Status Shards::gather(Stream& updated, Stream& compute) {
@@ -80,8 +97,7 @@ Status Shards::gather(Stream& updated, Stream& compute) {
   }
   for (const Gather& gather : gathers_) {
     Lane& lane = lanes_[gather.lane];
-    if (gather.ops > 0)
-      TN_TRY(lane.comm.submit(lane.stream, std::span(ops_).subspan(gather.first_op, gather.ops)));
+    if (gather.ops > 0) TN_TRY(submit(lane, gather));
     there_[gather.bucket] = TN_TRY(lane.stream.record());
     if (waits_) TN_TRY(lane.stream.sync());
   }

@@ -9,6 +9,7 @@
 #include <tenon/device.hpp>
 #include <tenon/gradient_sync.hpp>
 
+#include <string>
 #include <vector>
 
 namespace tenon::overlap {
@@ -28,7 +29,7 @@ class Shards {
   // Makes room for the parameters, filled with zeros. `lanes` has one for each stream of the plan, and stays where it is;
   // `gradients` is the plan's arena. [one thread; blocks; may fail]
   static Result<Shards> prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
-                                const Buffer& gradients);
+                                const Buffer& gradients, const Timeline& timeline);
 
   std::span<const Shard> own() const noexcept { return own_; }
   tn_span parameter(uint32_t i) const noexcept { return slots_[i]; }
@@ -43,12 +44,17 @@ class Shards {
   struct Gather {
     uint32_t bucket = 0, lane = 0;
     uint32_t first_op = 0, ops = 0;
+    std::string name{};  // in timelines
+    uint64_t bytes = 0;
+    double predicted_ns = 0;
   };
 
   Status add_shards(const CommPlan& plan, uint32_t bucket, const Buffer& gradients);
   Status add_gather(const CommPlan& plan, uint32_t bucket);
+  Status submit(Lane& lane, const Gather& gather);
 
   std::span<Lane> lanes_{};
+  Timeline timeline_{};
   Buffer parameters_{};
   std::vector<tn_span> slots_{};
   std::vector<Shard> own_{};

@@ -175,8 +175,8 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
     copied += sparse.copied();
     lanes = std::move(more);
     const std::span<Lane> used = std::span(lanes).first(next.streams());
-    issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook));
-    if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh));
+    issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook, options.timeline));
+    if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh, options.timeline));
     sparse = TN_TRY(SparseLane::prepare(device, lanes[0], next, options.average));
     arena = std::move(fresh);
     averaging = std::move(average);

@@ -2,142 +2,47 @@
 // eager_ddp: a training loop by hand, one kernel after the other, whose gradients GradientSync averages over all ranks.
 //
 //   eager_ddp [4]                                            so many ranks (two), as processes of this program
+//   eager_ddp 2 runs                                         the same in three ways, measured, with timelines in folder `runs`
 //   torchrun --no-python --nproc-per-node 4 eager_ddp        the ranks of a launcher (also mpirun, srun)
 //
 // Each rank learns from samples of its own what one network of random weights computes.
 // Invariant: a rank says "right" only after the loss fell by half or more, and all ranks have the same weights to the bit.
-#include <tenon/tenon.hpp>
+#include "network.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <random>
 #include <string>
-#include <vector>
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
 
-using namespace tenon;
+using namespace eager_ddp;
 
-constexpr int64_t batch = 64, widths[] = {16, 128, 128, 1};
-constexpr uint32_t layers = 3, steps = 60;
-constexpr double rate = 0.02;
-
-TensorSpec matrix(int64_t rows, int64_t columns) { return {f32, {rows, columns}}; }
-
-// One op as a kernel; in place: its output lies over its first input.
-enum class Place { own, over };
-Result<Kernel> kernel(Device& device, Op op, std::initializer_list<TensorSpec> inputs, TensorSpec output,
-                      std::vector<Attribute> attributes = {}, Place place = Place::own) {
-  FragmentBuilder f;
-  std::vector<FragmentBuilder::Value> values;
-  for (const TensorSpec& input : inputs) values.push_back(f.input(input));
-  f.output(f.node(op, values, {std::move(output)}, std::move(attributes))[0]);
-  if (place == Place::over) f.alias(0, 0);
-  return device.compile(TN_TRY(f.build()));
-}
-
-// weight + gradient · -rate, in place.
-Result<Kernel> update_kernel(Device& device, const TensorSpec& shape) {
-  FragmentBuilder f("sgd");
-  const auto weight = f.input(shape), gradient = f.input(shape);
-  f.output(f.node(Op::add, {weight, f.node(Op::scale, {gradient}, shape, {{"scale", -rate}})}, shape));
-  f.alias(0, 0);
-  return device.compile(TN_TRY(f.build()));
-}
-
-// x · weight, then relu but for the last.
-struct Layer {
-  Kernel product, relu, relu_grad, weight_grad, input_grad, update;
-  Buffer weight, out, out_grad;
-
-  static Result<Layer> make(Device& device, Stream& stream, uint32_t index) {
-    const int64_t in = widths[index], width = widths[index + 1];
-    const TensorSpec x = matrix(batch, in), w = matrix(in, width), y = matrix(batch, width);
-    const std::vector<Attribute> transpose_a{{"transpose_a", int64_t{1}}},
-        transpose_b{{"transpose_b", int64_t{1}}};
-    Layer l;
-    l.product = TN_TRY(kernel(device, Op::matmul, {x, w}, y));
-    l.relu = TN_TRY(kernel(device, Op::relu, {y}, y, {}, Place::over));
-    l.relu_grad = TN_TRY(kernel(device, Op::relu_grad, {y, y}, y, {}, Place::over));
-    l.weight_grad = TN_TRY(kernel(device, Op::matmul, {x, y}, w, transpose_a));
-    l.input_grad = TN_TRY(kernel(device, Op::matmul, {y, w}, x, transpose_b));
-    l.update = TN_TRY(update_kernel(device, w));
-    l.weight = TN_TRY(device.allocate(stream, w.bytes()));
-    l.out = TN_TRY(device.allocate(stream, y.bytes()));
-    l.out_grad = TN_TRY(device.allocate(stream, y.bytes()));
-    return l;
-  }
+// How gradients leave, on a network of which size.
+struct Way {
+  std::string name;
+  OverlapOptions overlap;
+  std::vector<int64_t> widths;
+  uint32_t steps;
 };
 
-std::vector<float> normal(std::mt19937& random, int64_t count, double deviation) {
-  std::vector<float> out(static_cast<size_t>(count));
-  std::normal_distribution<double> distribution(0, deviation);
-  for (float& x : out) x = static_cast<float>(distribution(random));
-  return out;
+const Way plain{"planned", {}, {16, 128, 128, 1}, 60};
+
+// The figures that the overlap of communication is explained by: each bucket awaited on the spot; one stream for the gradients
+// beside that of the kernels; three. A bucket for each layer, so that there is something to overlap.
+Way wide(const char* name, OverlapOptions overlap) {
+  overlap.mode = BucketRule::documents;
+  overlap.fuse_grad_size_in_mb = 1;
+  return {name, overlap, {64, 512, 512, 512, 512, 1}, 25};
 }
-
-class Network {
- public:
-  // The same `seed` gives the same weights.
-  static Result<Network> make(Device& device, Stream& stream, uint32_t seed) {
-    std::mt19937 random(seed);
-    Network n;
-    for (uint32_t i = 0; i < layers; ++i) {
-      n.layers_.push_back(TN_TRY(Layer::make(device, stream, i)));
-      const auto weights =
-          normal(random, widths[i] * widths[i + 1], 1 / std::sqrt(static_cast<double>(widths[i])));
-      TN_TRY(stream.upload(n.layers_.back().weight, weights));
-    }
-    const TensorSpec y = matrix(batch, 1);
-    n.difference_ = TN_TRY(kernel(device, Op::sub, {y, y}, y));
-    return n;
-  }
-
-  const Buffer& out() const { return layers_.back().out; }
-  std::vector<Layer>& parameters() { return layers_; }
-
-  Status forward(Stream& stream, const Buffer& x) {
-    const Buffer* in = &x;
-    for (Layer& l : layers_) {
-      TN_TRY(l.product.run(stream, {*in, l.weight, l.out}));
-      if (&l != &layers_.back()) TN_TRY(l.relu.run(stream, {l.out, l.out}));
-      in = &l.out;
-    }
-    return {};
-  }
-
-  // Gradients of half the sum of squared errors, the last layer's first; each leaves as soon as its bucket is full.
-  Status backward(Stream& stream, GradientSync& sync, const Buffer& x, const Buffer& expected) {
-    TN_TRY(difference_.run(stream, {out(), expected, layers_.back().out_grad}));
-    for (uint32_t i = layers; i-- > 0;) {
-      Layer& l = layers_[i];
-      const Buffer& in = i == 0 ? x : layers_[i - 1].out;
-      TN_TRY(l.weight_grad.run(stream, {in, l.out_grad, sync.gradient(i)}));
-      TN_TRY(sync.ready(i));
-      if (i == 0) continue;
-      Layer& before = layers_[i - 1];
-      TN_TRY(l.input_grad.run(stream, {l.out_grad, l.weight, before.out_grad}));
-      TN_TRY(before.relu_grad.run(stream, {before.out_grad, before.out, before.out_grad}));
-    }
-    return {};
-  }
-
-  Status update(Stream& stream, const GradientSync& sync) {
-    for (uint32_t i = 0; i < layers; ++i)
-      TN_TRY(layers_[i].update.run(stream, {layers_[i].weight, sync.gradient(i), layers_[i].weight}));
-    return {};
-  }
-
- private:
-  std::vector<Layer> layers_;
-  Kernel difference_;
-};
+const Way figures[] = {wide("no overlap", {.sync_nccl_allreduce = true}),
+                       wide("one stream", {.nccl_comm_num = 1}),
+                       wide("three streams", {.nccl_comm_num = 3})};
+constexpr uint32_t warm_up = 5;  // steps that are not shown
 
 Result<double> loss_of(Stream& stream, const Network& student, const Network& teacher) {
   std::vector<float> found(batch), expected(batch);
@@ -165,44 +70,50 @@ Status compare_weights(Device& device, Stream& stream, Communicator& comm, Netwo
   return {};
 }
 
-Status run(const Rendezvous& here) {
+// One rank's training; with a `file`, what it measured is written there.
+Status train(const Rendezvous& here, const Way& way, const std::string& file) {
   RuntimeOptions options;
-  if (here.rank == 0) options.log_level = LogLevel::info;  // tells of the plans
+  if (here.rank == 0 && file.empty()) options.log_level = LogLevel::info;  // tells of the plans
   auto tenon = TN_TRY(Runtime::open(options));
   auto device = TN_TRY(tenon.device("cpu"));
-  auto stream = TN_TRY(device.stream());
-  auto comm = TN_TRY(Communicator::create(device, here.store, here.rank, here.size));
+  auto stream = TN_TRY(device.stream({.name = "compute"}));
+  auto comm = TN_TRY(Communicator::create(device, here.store, here.rank, here.size, {.name = way.name}));
+  Timeline timeline;
+  if (!file.empty()) timeline = TN_TRY(Timeline::create(device, {.rank = here.rank}));
 
-  auto teacher = TN_TRY(Network::make(device, stream, 1))
-  , student = TN_TRY(Network::make(device, stream, 2));
+  auto teacher = TN_TRY(Network::make(device, stream, way.widths, 1))
+  , student = TN_TRY(Network::make(device, stream, way.widths, 2));
   std::vector<Gradient> parameters;
-  for (uint32_t i = 0; i < layers; ++i)
+  for (size_t i = 0; i + 1 < way.widths.size(); ++i)
     parameters.push_back({.name = "layer" + std::to_string(i) + ".weight",
-                          .elements = static_cast<uint64_t>(widths[i] * widths[i + 1])});
-  auto sync = TN_TRY(GradientSync::create(device, comm, parameters));
+                          .elements = static_cast<uint64_t>(way.widths[i] * way.widths[i + 1])});
+  auto sync = TN_TRY(GradientSync::create(device, comm, parameters, way.overlap, {.timeline = timeline}));
 
   std::mt19937 random(100 + here.rank);  // samples of its own
-  const auto x = TN_TRY(device.allocate(stream, batch * widths[0] * sizeof(float)));
+  const auto x =
+      TN_TRY(device.allocate(stream, static_cast<uint64_t>(batch * way.widths[0]) * sizeof(float)));
   double before = 0, loss = 0;
-  for (uint32_t step = 0; step < steps; ++step) {
-    TN_TRY(stream.upload(x, normal(random, batch * widths[0], 1)));
-    TN_TRY(teacher.forward(stream, x));
-    TN_TRY(student.forward(stream, x));
+  Timeline unseen;
+  for (uint32_t step = 0; step < way.steps; ++step) {
+    if (step == warm_up) timeline.take();
+    TN_TRY(stream.upload(x, normal(random, batch * way.widths[0], 1)));
+    TN_TRY(teacher.forward(stream, x, unseen));
+    TN_TRY(student.forward(stream, x, timeline));
     TN_TRY(sync.begin(stream));
-    TN_TRY(student.backward(stream, sync, x, teacher.out()));
+    TN_TRY(student.backward(stream, sync, x, teacher.out(), timeline));
     TN_TRY(sync.finish(stream, {.samples = batch}));
-    TN_TRY(student.update(stream, sync));
+    TN_TRY(student.update(stream, sync, timeline));
     loss = TN_TRY(loss_of(stream, student, teacher));
     if (step == 0) before = loss;
-    if (here.rank == 0 && (step % 20 == 0 || step + 1 == steps))
+    if (here.rank == 0 && file.empty() && (step % 20 == 0 || step + 1 == way.steps))
       std::printf("step %3u: loss %.4f\n", step, loss);
   }
-  if (here.rank == 0) std::printf("%s", sync.plan().explain().c_str());
+  if (here.rank == 0 && file.empty()) std::printf("%s", sync.plan().explain().c_str());
   TN_TRY(compare_weights(device, stream, comm, student));
   if (loss > before / 2)
     return {TN_INTERNAL, "the loss fell from " + std::to_string(before) + " only to " + std::to_string(loss)};
-  std::printf("rank %u of %u: right\n", here.rank, here.size);
-  return {};
+  std::printf("%s: rank %u of %u: right\n", way.name.c_str(), here.rank, here.size);
+  return timeline.write(file);
 }
 
 int told(const Status& status) {
@@ -210,15 +121,24 @@ int told(const Status& status) {
   return status.ok() ? 0 : 1;
 }
 
+// "runs/no-overlap.rank0.json"
+std::string file_of(const std::string& folder, const Way& way, uint32_t rank) {
+  std::string name = way.name;
+  std::replace(name.begin(), name.end(), ' ', '-');
+  return folder + "/" + name + ".rank" + std::to_string(rank) + ".json";
+}
+
 // Ranks are forked before anything of Tenon runs, because devices do not survive a fork.
-int run_processes(uint32_t size) {
+int run_processes(uint32_t size, const Way& way, const std::string& runs) {
   std::string folder = std::filesystem::temp_directory_path() / "eager_ddp-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) return told({TN_INVALID, "cannot make " + folder});
+  std::fflush(stdout);
   for (uint32_t rank = 0; rank < size; ++rank) {
     if (fork() != 0) continue;
     auto store = Store::in_folder(folder);
-    const int code =
-        told(store.ok() ? run({.rank = rank, .size = size, .store = *store}) : std::move(store).failure());
+    const std::string file = runs.empty() ? "" : file_of(runs, way, rank);
+    const int code = told(store.ok() ? train({.rank = rank, .size = size, .store = *store}, way, file)
+                                     : std::move(store).failure());
     std::fflush(stdout);
     _exit(code);
   }
@@ -228,11 +148,38 @@ int run_processes(uint32_t size) {
   return worst;
 }
 
+// What a way's timelines add up to, for one step of one rank.
+Status compare(const Way& way, const std::string& runs, uint32_t size) {
+  std::vector<std::string> files;
+  for (uint32_t rank = 0; rank < size; ++rank) files.push_back(file_of(runs, way, rank));
+  const TraceTotals all = summarize(TN_TRY(Trace::read(files))).all;
+  const double each = 1e6 * size * (way.steps - warm_up);
+  std::printf("%-14s %9.2f %12.2f %16.2f %12.2f %9.0f %%\n", way.name.c_str(), all.wall_ns / each,
+              all.compute_ns / each, all.communication_ns / each, all.exposed_ns / each, 100 * all.overlap());
+  return {};
+}
+
+int run_figures(uint32_t size, const std::string& runs) {
+  std::error_code failed;
+  std::filesystem::create_directories(runs, failed);
+  if (failed) return told({TN_INVALID, "cannot make " + runs + ": " + failed.message()});
+  for (const Way& way : figures) {
+    if (run_processes(size, way, runs) != 0) return 1;
+  }
+  std::printf("\nms of a step   wall      compute    communication      exposed    overlap\n");
+  for (const Way& way : figures) {
+    if (told(compare(way, runs, size)) != 0) return 1;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc > 1) return run_processes(static_cast<uint32_t>(std::max(1, std::atoi(argv[1]))));
+  const uint32_t size = argc > 1 ? static_cast<uint32_t>(std::max(1, std::atoi(argv[1]))) : 2;
+  if (argc > 2) return run_figures(size, argv[2]);
+  if (argc > 1) return run_processes(size, plain, "");
   auto here = Rendezvous::from_environment();
-  if (here.code() == TN_NOT_FOUND) return run_processes(2);  // no launcher started this
-  return told(here.ok() ? run(*here) : std::move(here).failure());
+  if (here.code() == TN_NOT_FOUND) return run_processes(size, plain, "");  // no launcher started this
+  return told(here.ok() ? train(*here, plain, "") : std::move(here).failure());
 }

@@ -31,6 +31,7 @@
 #include <tenon/device.hpp>
 #include <tenon/export.hpp>
 #include <tenon/overlap.hpp>
+#include <tenon/timeline.hpp>
 
 #include <memory>
 #include <span>
@@ -65,6 +66,8 @@ struct SyncOptions {
   CommTarget target{};
   // Sums gradients in the place of all-reduce; refused in sharded mode, left aside where there is one rank.
   CommHook hook{};
+  // Measures every bucket on its way, beside what the caller measures of `compute`; off by default.
+  Timeline timeline{};
 };
 
 // What a rank brings to a step beside its gradients.

@@ -1,51 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // allocations_test.cpp: once the plan holds, a step allocates nothing: every operator new of a rank's thread is counted.
 #include "model.hpp"
+#include "support/counted_new.hpp"
 
 #include <doctest/doctest.h>
 
-#include <new>
-
-namespace {
-
-thread_local uint64_t allocations = 0;
-
-void* counted(size_t bytes, size_t alignment) {
-  ++allocations;
-  const size_t unit = alignment < sizeof(void*) ? sizeof(void*) : alignment;
-  void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit + (bytes == 0 ? unit : 0));
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-[[gnu::noinline]] void* operator new[](size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
-  return counted(bytes, static_cast<size_t>(align));
-}
-[[gnu::noinline]] void* operator new[](size_t bytes, std::align_val_t align) {
-  return counted(bytes, static_cast<size_t>(align));
-}
-[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return counted(bytes, alignof(std::max_align_t));
-}
-[[gnu::noinline]] void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
-  return counted(bytes, alignof(std::max_align_t));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
-
 using namespace overlap_test;
+using tenon::test::own_allocations;
 
 TEST_CASE("allocations: a step allocates nothing once the plan holds") {
   together(2, [](Rank& r) -> Status {
@@ -60,9 +21,9 @@ TEST_CASE("allocations: a step allocates nothing once the plan holds") {
     };
     for (int i = 0; i < 50; ++i) TN_TRY(step());
     TN_TRY(r.stream.sync());
-    const uint64_t before = allocations;
+    const uint64_t before = own_allocations;
     for (int i = 0; i < 50; ++i) TN_TRY(step());
-    const uint64_t made = allocations - before;
+    const uint64_t made = own_allocations - before;
     TN_TRY(r.stream.sync());
     return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
   });
@@ -93,9 +54,9 @@ TEST_CASE("allocations: nor does one with gradients from elsewhere, or in sharde
       };
       for (int i = 0; i < 50; ++i) TN_TRY(step());
       TN_TRY(r.stream.sync());
-      const uint64_t before = allocations;
+      const uint64_t before = own_allocations;
       for (int i = 0; i < 50; ++i) TN_TRY(step());
-      const uint64_t made = allocations - before;
+      const uint64_t made = own_allocations - before;
       TN_TRY(r.stream.sync());
       return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
     });
@@ -103,8 +64,8 @@ TEST_CASE("allocations: nor does one with gradients from elsewhere, or in sharde
 }
 
 TEST_CASE("allocations: the counter counts") {
-  const uint64_t before = allocations;
+  const uint64_t before = own_allocations;
   ::operator delete(
       ::operator new(1));  // called by name: a pair of new and delete may be left out by the compiler
-  CHECK(allocations == before + 1);
+  CHECK(own_allocations == before + 1);
 }

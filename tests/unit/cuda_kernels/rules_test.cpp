@@ -1,28 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // rules_test.cpp: what is refused, in words that name the node, its figures and the way out; and what asking costs.
+#include "support/counted_new.hpp"
 #include "written.hpp"
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 using namespace kernels_test;
-
-namespace {
-std::atomic<uint64_t> allocations{0};
-}
-
-void* operator new(size_t bytes) {
-  ++allocations;
-  if (void* const out = std::malloc(bytes)) return out;
-  throw std::bad_alloc();
-}
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  ++allocations;
-  return std::malloc(bytes);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+using tenon::test::allocations;
 
 TEST_CASE("rules: asking about a fragment that is taken allocates nothing") {
   FragmentBuilder f;

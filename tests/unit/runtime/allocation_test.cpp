@@ -2,6 +2,7 @@
 // The hot path allocates nothing: every operator new of this program is counted.
 #include "plugin/tables.hpp"
 #include "runtime/device_state.hpp"
+#include "support/counted_new.hpp"
 
 #include <tenon/fragment.hpp>
 
@@ -9,43 +10,9 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
 using namespace tenon;
-
-namespace {
-
-std::atomic<uint64_t> allocations{0};
-
-void* counted(size_t bytes, size_t alignment) {
-  ++allocations;
-  const size_t unit = alignment < sizeof(void*) ? sizeof(void*) : alignment;
-  void* memory = std::aligned_alloc(unit, (bytes + unit - 1) / unit * unit + (bytes == 0 ? unit : 0));
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-[[gnu::noinline]] void* operator new[](size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-[[gnu::noinline]] void* operator new(size_t bytes, std::align_val_t align) {
-  return counted(bytes, static_cast<size_t>(align));
-}
-[[gnu::noinline]] void* operator new[](size_t bytes, std::align_val_t align) {
-  return counted(bytes, static_cast<size_t>(align));
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
-}
+using tenon::test::allocations;
 
 namespace {
 

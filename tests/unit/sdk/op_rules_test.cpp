@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // op_rules_test.cpp: ops.def's rules as every plugin asks them.
 // Invariant: each rule is seen to let the right node pass and to refuse a wrong one with its values.
+#include "support/counted_new.hpp"
+
 #include <tenon/author/fragment_builder.hpp>
 #include <tenon/author/op_rules.hpp>
 
 #include <doctest/doctest.h>
 
-#include <cstdlib>
 #include <functional>
-#include <new>
 
 using namespace tenon::author;
-
-namespace {
-
-uint64_t allocations = 0;
-
-}  // namespace
-
-[[gnu::noinline]] void* operator new(size_t bytes) {
-  ++allocations;
-  if (void* const found = std::malloc(bytes == 0 ? 1 : bytes)) return found;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+using tenon::test::allocations;
 
 namespace {
 
