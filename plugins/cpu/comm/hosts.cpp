@@ -41,9 +41,10 @@ Result<std::array<std::string, lines>> split(const std::string& said, uint32_t r
 std::string at(uint32_t rank) { return text("at/", rank); }
 
 std::string missing(const Notices& notices, uint32_t size) {
+  constexpr uint64_t all_ns = 1'000'000'000;
   std::string ranks;
   for (uint32_t q = 0; q < size; ++q) {
-    if (!notices.has(at(q))) ranks += text(ranks.empty() ? "" : ", ", q);
+    if (!notices.has(at(q), all_ns / size)) ranks += text(ranks.empty() ? "" : ", ", q);
   }
   return ranks.empty() ? "none" : ranks;
 }

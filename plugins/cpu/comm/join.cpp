@@ -18,6 +18,8 @@ namespace {
 
 constexpr uint64_t page = 4096;
 constexpr uint64_t look_ns = 20'000'000;
+// For the store to say whether ranks are elsewhere: at first what is next to nothing, then what any network answers in.
+constexpr uint64_t first_patience_ns = 5'000'000, longest_patience_ns = 250'000'000;
 static_assert(sizeof(Header) <= page);
 
 // The header of a segment whose size is not known yet.
@@ -97,12 +99,11 @@ std::string absent(Member& member) {
 // Waits until `count` is the number of mates. TN_BUSY when `notices` say that some ranks are not among them.
 Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& ticket, uint64_t deadline,
                  bool met, const Notices* notices = nullptr) {
+  uint64_t patience = first_patience_ns, ask_at = driver::now_ns() + look_ns;
   for (;;) {
     const uint32_t now_there = count.load();
     if (member.failed()) return member.failure();
     if (now_there == member.mates().size()) return {};
-    if (notices != nullptr && notices->has(elsewhere))
-      return Status(TN_BUSY, "some ranks are on other hosts");
     if (cancelled(ticket)) return member.fail(TN_ABORTED, text("rank ", member.rank(), " gave up joining"));
     for (const uint32_t q : member.mates()) {
       if (met && q != member.rank() && member.lost(q) && count.load() != member.mates().size())
@@ -113,6 +114,11 @@ Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& tic
       return member.fail(TN_TIMEOUT, text(now_there, " of ", member.mates().size(), " ranks came within ",
                                           ticket.timeout_ns / 1'000'000, " ms; missing: ", absent(member),
                                           ": were they started?"));
+    }
+    if (notices != nullptr && now >= ask_at) {
+      if (notices->has(elsewhere, patience)) return Status(TN_BUSY, "some ranks are on other hosts");
+      patience = std::min(2 * patience, longest_patience_ns);
+      ask_at = driver::now_ns() + patience;
     }
     system::sleep_on(count, now_there, std::min(deadline, now + look_ns));
   }

@@ -9,8 +9,8 @@
 namespace tenon::cpu::comm {
 
 namespace {
-// How long a cancelled one may go on to wait.
-constexpr uint64_t slice_ns = 50'000'000;
+// How long a cancelled one may go on to wait; each slice may cost the store a connection.
+constexpr uint64_t slice_ns = 1'000'000'000;
 }  // namespace
 
 Notices::Notices(const tn_store* store, uint64_t number, const std::atomic<bool>* cancelled)
@@ -46,6 +46,6 @@ Result<std::string> Notices::read(const std::string& key, uint64_t deadline) con
   }
 }
 
-bool Notices::has(const std::string& key) const { return look(key, 0).ok(); }
+bool Notices::has(const std::string& key, uint64_t patience_ns) const { return look(key, patience_ns).ok(); }
 
 }  // namespace tenon::cpu::comm

@@ -24,8 +24,9 @@ class Notices {
   Status post(const std::string& key, std::string_view value) const;
   // Waits for it. TN_TIMEOUT, TN_ABORTED. [any-thread; blocks; may fail]
   Result<std::string> read(const std::string& key, uint64_t deadline) const;
-  // Whether it is there. [any-thread; may block; cannot fail]
-  bool has(const std::string& key) const;
+  // Whether it is there; a store over a network needs a moment to say so, and says no by silence.
+  // [any-thread; blocks; cannot fail]
+  bool has(const std::string& key, uint64_t patience_ns) const;
 
  private:
   Result<std::string> look(const std::string& key, uint64_t patience_ns) const;

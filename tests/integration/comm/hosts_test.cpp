@@ -188,6 +188,25 @@ TEST_CASE("hosts: parts of a communicator, and groups of ranks, span hosts as it
   });
 }
 
+TEST_CASE("hosts: ranks of two hosts find each other through a store over TCP") {
+  NEEDS_HOSTS();
+  const Map map = "aabb";
+  const auto outcomes = as_hosts(map, [&](uint32_t rank, const std::string& folder) -> Status {
+    Runtime tenon = TN_TRY(runtime_on(map[rank]));
+    Store board = TN_TRY(Store::in_folder(folder))
+    , store;
+    if (rank == 0) {
+      store = TN_TRY(Store::serve("127.0.0.1:0", "a token"));
+      TN_TRY(board.set("address", store.address()));
+    } else {
+      store = TN_TRY(Store::connect(TN_TRY(board.get("address")), "a token"));
+    }
+    Rank r = TN_TRY(join(TN_TRY(tenon.device("cpu")), store, rank, 4));
+    return sum(r, 10'000);
+  });
+  for (const Status& outcome : outcomes) CHECK_MESSAGE(outcome.ok(), outcome.message());
+}
+
 TEST_CASE("hosts: another count or kind is TN_MISMATCH on all hosts, naming both sides") {
   NEEDS_HOSTS();
   const auto collective =

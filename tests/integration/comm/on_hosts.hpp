@@ -28,11 +28,15 @@ inline bool hosts_can_meet() {
 // Which host each rank is on: "aab" has ranks 0 and 1 on a, rank 2 on b.
 using Map = std::string;
 
+inline Result<Runtime> runtime_on(char host, std::map<std::string, std::string> more = {}) {
+  more["cpu.host"] = std::string(1, host);
+  return comm_test::runtime(std::move(more));
+}
+
 inline Result<Rank> join_on(char host, const std::string& folder, uint32_t rank, uint32_t size,
                             CommOptions options, std::map<std::string, std::string> more = {}) {
-  more["cpu.host"] = std::string(1, host);
   static Runtime* const tenon = new Runtime;  // for the life of the process
-  *tenon = TN_TRY(comm_test::runtime(std::move(more)));
+  *tenon = TN_TRY(runtime_on(host, std::move(more)));
   const Store store = TN_TRY(Store::in_folder(folder));
   return join(TN_TRY(tenon->device("cpu")), store, rank, size, std::move(options));
 }
