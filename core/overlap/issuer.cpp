@@ -146,6 +146,9 @@ Status Issuer::check(const Contribution& mine) const {
     return Status(TN_INVALID, "found_inf is one f32, not " + std::to_string(mine.found_inf.bytes) + " bytes");
   if (mine.found_inf.bytes != 0 && !sends())
     return Status(TN_INVALID, "found_inf belongs to the backward that sends, not to one of no_sync");
+  if (mine.done && !sends())
+    return Status(TN_INVALID,
+                  "done belongs to a backward that sends, not to one of no_sync: call join after it");
   const uint64_t most = plan_.tail().max_samples();
   if (mine.samples <= most && held_samples_ <= most - mine.samples) return {};
   return Status(TN_INVALID, std::to_string(mine.samples) + " samples beside " +

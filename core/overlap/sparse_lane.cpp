@@ -24,6 +24,7 @@ tn_span part(const tn_span& whole, uint64_t offset, uint64_t bytes) {
 Result<SparseLane> SparseLane::prepare(Device& device, Lane& lane, const CommPlan& plan, Average how) {
   SparseLane out;
   out.lane_ = &lane;
+  out.waits_ = plan.options().sync_nccl_allreduce;
   const uint64_t ranks = lane.comm.size(), rank = lane.comm.rank();
   for (uint32_t i = 0; i < plan.step().gradients.size(); ++i) {
     const Gradient& gradient = plan.step().gradients[i];
@@ -93,6 +94,7 @@ Status SparseLane::launch(Stream& compute) {
     TN_TRY(
         lane_->comm.submit(lane_->stream, {CommOp::all_gather(table.own_indices, table.indices, i64),
                                            CommOp::all_gather(table.own_values, table.values, table.dtype)}));
+    if (waits_) TN_TRY(lane_->stream.sync());
   }
   return {};
 }

@@ -56,6 +56,7 @@ class SparseLane {
   Lane* lane_ = nullptr;
   std::vector<Table> tables_{};
   CopyTotals copied_{};
+  bool waits_ = false;  // the host, for each
 };
 
 }  // namespace tenon::overlap

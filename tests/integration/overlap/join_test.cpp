@@ -74,6 +74,8 @@ TEST_CASE("join: what no_sync held back leaves with the first step, and is updat
         TN_TRY(GradientSync::create(r.device, r.comm, parameters({10, 5}), {}, {.target = eager_target()}));
     TN_TRY(sync.begin(r.stream, Backward::no_sync));
     TN_TRY(bring(r, sync, 6.0f));
+    TN_TRY(
+        expect(sync.finish(r.stream, {.samples = 3, .done = true}).code() == TN_INVALID, "done is not told"));
     TN_TRY(sync.finish(r.stream, {.samples = 3}));
     TN_TRY(expect(TN_TRY(sync.join(r.stream)), "what was held back is lost"));
     TN_TRY(expect_mean(r, sync.gradient(0), 2.0f, "what was held back"));
