@@ -11,8 +11,9 @@
 #include <tenon/author/span.hpp>
 #include <tenon/author/text.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
-#include <iterator>
 
 namespace tenon::sim {
 
@@ -23,14 +24,17 @@ namespace {
 
 bool is_host(const tn_span& span) noexcept { return span.space == TN_SPACE_HOST_ADDRESS; }
 
-// Copies one row after the other; `at` counts through the outer dims.
-void copy_box(std::byte* dst, const std::byte* src, const tn_copy_shape& box, uint32_t dim = 0) {
-  if (dim + 1 == box.rank || dim + 1 == std::size(box.extent)) {
-    std::memmove(dst, src, box.extent[dim]);
-    return;
-  }
-  for (uint64_t i = 0; i < box.extent[dim]; ++i)
-    copy_box(dst + i * box.dst_stride[dim], src + i * box.src_stride[dim], box, dim + 1);
+// Copies one row after the other; a box of fewer dims has one of each outer one.
+void copy_box(std::byte* dst, const std::byte* src, const tn_copy_shape& box) {
+  std::array<uint64_t, 4> extent{1, 1, 1, 1}, to{}, from{};
+  std::copy_n(box.extent, box.rank, extent.end() - box.rank);
+  std::copy_n(box.dst_stride, box.rank, to.end() - box.rank);
+  std::copy_n(box.src_stride, box.rank, from.end() - box.rank);
+  for (uint64_t i = 0; i < extent[0]; ++i)
+    for (uint64_t j = 0; j < extent[1]; ++j)
+      for (uint64_t k = 0; k < extent[2]; ++k)
+        std::memmove(dst + i * to[0] + j * to[1] + k * to[2], src + i * from[0] + j * from[1] + k * from[2],
+                     extent[3]);
 }
 
 }  // namespace
