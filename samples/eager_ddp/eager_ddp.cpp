@@ -40,8 +40,7 @@ Way wide(const char* name, OverlapOptions overlap) {
   return {name, overlap, {64, 512, 512, 512, 512, 1}, 25};
 }
 const Way figures[] = {wide("no overlap", {.sync_nccl_allreduce = true}),
-                       wide("one stream", {.nccl_comm_num = 1}),
-                       wide("three streams", {.nccl_comm_num = 3})};
+                       wide("one stream", {.nccl_comm_num = 1}), wide("three streams", {.nccl_comm_num = 3})};
 constexpr uint32_t warm_up = 5;  // steps that are not shown
 
 Result<double> loss_of(Stream& stream, const Network& student, const Network& teacher) {
