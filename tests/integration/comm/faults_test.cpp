@@ -44,12 +44,6 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Status sum(Rank& r, uint64_t count, DType dtype = f32) {
-  const Buffer data = TN_TRY(r.uploaded(brought(dtype, 1, r.rank, count)));
-  TN_TRY(r.comm.all_reduce(r.stream, data, data, dtype));
-  return r.stream.sync();
-}
-
 }  // namespace
 
 TEST_CASE(

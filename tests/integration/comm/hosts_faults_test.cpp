@@ -17,40 +17,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Status sum(Rank& r, uint64_t count) {
-  return perform(r, r.comm, r.stream,
-                 {.kind = TN_COMM_ALL_REDUCE, .dtype = f32, .count = count, .in_place = true});
-}
-
-// The last rank ends or stops itself after a barrier; the others must name it, and go on without it.
-Status meet_fault(const Map& map, uint32_t rank, const std::string& folder, int signal, int32_t code,
-                  Timeout timeout) {
-  const auto size = static_cast<uint32_t>(map.size());
-  Rank r = TN_TRY(join_on(map[rank], folder, rank, size, {.timeout = timeout}));
-  TN_TRY(r.comm.barrier(r.stream));
-  TN_TRY(r.stream.sync());
-  if (rank == size - 1) {
-    raise(signal);
-    return {};
-  }
-  const auto begin = Clock::now();
-  const Status lost = sum(r, 1'000'000);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::printf("rank %u on host %c was told after %.3f s\n", rank, map[rank], seconds);
-  const std::string name = "rank " + std::to_string(size - 1) + " (";
-  if (lost.code() != code || lost.message().find(name) == std::string_view::npos)
-    return Status(TN_INTERNAL, "expected " + std::string(code_name(code)) + " of " + name +
-                                   "…), got: " + std::string(lost.message()));
-  if (seconds > std::chrono::duration<double>(timeout).count() + 10)  // of a busy machine
-    return Status(TN_INTERNAL, "told too late");
-  Rank again = TN_TRY(join(r.device, r.store, rank, size - 1, {.name = "survivors"}));
-  return sum(again, 300'000);
-}
-
 void check_fault(const Map& map, int signal, int32_t code, Timeout timeout) {
   const tenon::test::TempFolder folder;
   const auto children = start(static_cast<uint32_t>(map.size()), [&](uint32_t rank) -> Status {
-    return meet_fault(map, rank, folder.path(), signal, code, timeout);
+    const auto size = static_cast<uint32_t>(map.size());
+    return meet_fault(TN_TRY(join_on(map[rank], folder.path(), rank, size, {.timeout = timeout})), signal,
+                      code, timeout);
   });
   for (size_t r = 0; r + 1 < children.size(); ++r) CHECK(ended(children[r]) == 0);
   if (signal == SIGSTOP) kill(children.back(), SIGKILL);
@@ -145,7 +117,7 @@ TEST_CASE("hosts: networks of their own are reached over the interface that is n
     over["cpu.interface"] = rank % 2 == 0 ? Networks::address(side) : networks.interface(side);
     Rank r = TN_TRY(
         join_on(side == 0 ? 'a' : 'b', named.path(), rank, 4, {.timeout = std::chrono::seconds(20)}, over));
-    return sum(r, 500'000);
+    return checked_sum(r, 500'000);
   });
   for (const pid_t child : joined) CHECK(ended(child) == 0);
   const auto refused = start(2, [&](uint32_t rank) -> Status {

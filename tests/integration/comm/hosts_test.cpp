@@ -32,12 +32,6 @@ void check_all(const std::vector<Status>& outcomes, int32_t code, const std::str
   }
 }
 
-Status sum(Rank& r, uint64_t count, DType dtype = f32) {
-  const Buffer data = TN_TRY(r.uploaded(brought(dtype, 1, r.rank, count)));
-  TN_TRY(r.comm.all_reduce(r.stream, data, data, dtype));
-  return r.stream.sync();
-}
-
 // What the sum of numbers that no type holds exactly comes to on each rank.
 std::vector<std::string> sums(const Map& map, DType dtype, uint64_t count) {
   const tenon::test::TempFolder folder;
@@ -69,18 +63,7 @@ std::vector<std::string> sums(const Map& map, DType dtype, uint64_t count) {
 TEST_CASE("hosts: every dtype and reduction of all_reduce is the reference's, bit for bit") {
   NEEDS_HOSTS();
   for (const char* map : {"ab", "aabb", "abbcc"}) {
-    together_on(map, [&](Rank& r) -> Status {
-      for (const DType dtype : reducible) {
-        for (const Reduction how : reductions) {
-          if (!has_meaning(dtype, how)) continue;
-          for (const uint64_t count : {0u, 1u, 131u, 9'001u})
-            TN_TRY(perform(
-                r, r.comm, r.stream,
-                {.kind = TN_COMM_ALL_REDUCE, .dtype = dtype, .how = how, .count = count, .seed = count}));
-        }
-      }
-      return {};
-    });
+    together_on(map, every_all_reduce);
   }
 }
 

@@ -9,6 +9,8 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 
 #include <sys/wait.h>
@@ -46,6 +48,35 @@ inline Result<Rank> join_here(const Store& store, uint32_t rank, uint32_t size, 
   static Runtime* const tenon = new Runtime;  // for the life of the process
   *tenon = TN_TRY(comm_test::runtime({{"cpu.share_memory", sharing}}));
   return join(TN_TRY(tenon->device("cpu")), store, rank, size, std::move(options));
+}
+
+// A sum that must be right.
+inline Status checked_sum(Rank& r, uint64_t count) {
+  return perform(r, r.comm, r.stream,
+                 {.kind = TN_COMM_ALL_REDUCE, .dtype = f32, .count = count, .in_place = true});
+}
+
+// The last rank ends or stops itself after a barrier; the others must name it, and go on without it.
+inline Status meet_fault(Rank r, int signal, int32_t code, Timeout timeout) {
+  using Clock = std::chrono::steady_clock;
+  TN_TRY(r.comm.barrier(r.stream));
+  TN_TRY(r.stream.sync());
+  if (r.rank == r.size - 1) {
+    raise(signal);
+    return {};
+  }
+  const auto begin = Clock::now();
+  const Status lost = checked_sum(r, 1'000'000);
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::printf("rank %u was told after %.3f s\n", r.rank, seconds);
+  const std::string name = "rank " + std::to_string(r.size - 1) + " (";
+  if (lost.code() != code || lost.message().find(name) == std::string_view::npos)
+    return Status(TN_INTERNAL, "expected " + std::string(code_name(code)) + " of " + name +
+                                   "…), got: " + std::string(lost.message()));
+  if (seconds > std::chrono::duration<double>(timeout).count() + 10)  // of a busy machine
+    return Status(TN_INTERNAL, "told too late");
+  Rank again = TN_TRY(join(r.device, r.store, r.rank, r.size - 1, {.name = "survivors"}));
+  return checked_sum(again, 300'000);
 }
 
 }  // namespace comm_test

@@ -26,35 +26,6 @@ Status random_collectives(Rank& r, uint64_t seed, uint64_t rounds, uint64_t larg
   return {};
 }
 
-Status sum(Rank& r, uint64_t count) {
-  return perform(r, r.comm, r.stream,
-                 {.kind = TN_COMM_ALL_REDUCE, .dtype = f32, .count = count, .in_place = true});
-}
-
-// The last rank ends or stops itself after a barrier; the others must name it, and go on without it.
-Status meet_fault(uint32_t rank, uint32_t size, const Store& store, int signal, int32_t code,
-                  Timeout timeout) {
-  Rank r = TN_TRY(join_here(store, rank, size, {.timeout = timeout}));
-  TN_TRY(r.comm.barrier(r.stream));
-  TN_TRY(r.stream.sync());
-  if (rank == size - 1) {
-    raise(signal);
-    return {};
-  }
-  const auto begin = Clock::now();
-  const Status lost = sum(r, 1'000'000);
-  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-  std::printf("rank %u was told after %.3f s\n", rank, seconds);
-  const std::string name = "rank " + std::to_string(size - 1);
-  if (lost.code() != code || lost.message().find(name) == std::string_view::npos)
-    return Status(TN_INTERNAL, "expected " + std::string(code_name(code)) + " of " + name +
-                                   ", got: " + std::string(lost.message()));
-  if (seconds > std::chrono::duration<double>(timeout).count() + 10)  // of a busy machine
-    return Status(TN_INTERNAL, "told too late");
-  Rank again = TN_TRY(join(r.device, store, rank, size - 1, {.name = "survivors"}));
-  return sum(again, 1'000'000);
-}
-
 // LLVM's OpenMP, which TSan needs, keeps a file of its own there for each process.
 size_t shared_files() {
   std::error_code none;
@@ -76,7 +47,7 @@ TEST_CASE("processes: random collectives on shared and on private buffers are th
         const Store store = TN_TRY(Store::in_folder(folder.path()));
         Rank r = TN_TRY(join_here(store, rank, size, {}, sharing));
         TN_TRY(random_collectives(r, seed + size, rounds, 60'000));
-        return sum(r, 3'000'000);  // past one stage, and past a page of its own
+        return checked_sum(r, 3'000'000);  // past one stage, and past a page of its own
       });
       for (const pid_t child : children) CHECK(ended(child) == 0);
     }
@@ -105,8 +76,10 @@ TEST_CASE("processes: messages reach shared and private buffers, and swap in pla
 TEST_CASE("processes: a killed rank is TN_PEER_LOST on all others at once, and they go on without it") {
   const tenon::test::TempFolder folder;
   const auto children = start(3, [&](uint32_t rank) -> Status {
-    return meet_fault(rank, 3, TN_TRY(Store::in_folder(folder.path())), SIGKILL, TN_PEER_LOST,
-                      std::chrono::seconds(20));
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    const auto timeout = std::chrono::seconds(20);
+    return meet_fault(TN_TRY(join_here(store, rank, 3, {.timeout = timeout})), SIGKILL, TN_PEER_LOST,
+                      timeout);
   });
   const auto begin = Clock::now();
   CHECK(ended(children[0]) == 0);
@@ -118,8 +91,9 @@ TEST_CASE("processes: a killed rank is TN_PEER_LOST on all others at once, and t
 TEST_CASE("processes: a stopped rank is TN_TIMEOUT on all others, and they go on without it") {
   const tenon::test::TempFolder folder;
   const auto children = start(3, [&](uint32_t rank) -> Status {
-    return meet_fault(rank, 3, TN_TRY(Store::in_folder(folder.path())), SIGSTOP, TN_TIMEOUT,
-                      std::chrono::seconds(2));
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    const auto timeout = std::chrono::seconds(2);
+    return meet_fault(TN_TRY(join_here(store, rank, 3, {.timeout = timeout})), SIGSTOP, TN_TIMEOUT, timeout);
   });
   CHECK(ended(children[0]) == 0);
   CHECK(ended(children[1]) == 0);

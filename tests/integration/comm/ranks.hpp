@@ -195,6 +195,27 @@ inline Status perform(Rank& r, Communicator& comm, Stream& stream, const Task& t
   return check(r, task);
 }
 
+// One all-reduce and its end, whatever comes of it. [a rank's thread]
+inline Status sum(Rank& r, uint64_t count, DType dtype = f32) {
+  const Buffer data = TN_TRY(r.uploaded(brought(dtype, 1, r.rank, count)));
+  TN_TRY(r.comm.all_reduce(r.stream, data, data, dtype));
+  return r.stream.sync();
+}
+
+// Every dtype and reduction of all_reduce, of a few counts. [a rank's thread]
+inline Status every_all_reduce(Rank& r) {
+  for (const DType dtype : reducible) {
+    for (const Reduction how : reductions) {
+      if (!has_meaning(dtype, how)) continue;
+      for (const uint64_t count : {0u, 1u, 131u, 9'001u})
+        TN_TRY(
+            perform(r, r.comm, r.stream,
+                    {.kind = TN_COMM_ALL_REDUCE, .dtype = dtype, .how = how, .count = count, .seed = count}));
+    }
+  }
+  return {};
+}
+
 // The next of an endless row of tasks; the same for all ranks that draw from equal generators.
 template <class Generator>
 Task draw(Generator& random, uint32_t size, uint64_t largest) {
