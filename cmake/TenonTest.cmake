@@ -91,8 +91,6 @@ function(tenon_add_test)
   endforeach()
 endfunction()
 
-# Programs that end by themselves are not asked for leaks: LeakSanitizer dies now and then of OpenMP's threads, which end when a
-# process that computed does. tests/support/main.cpp waits for them, so the programs of tenon_add_test() are asked.
 function(tenon_add_script_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
   if(NOT arg_NAME OR NOT arg_COMMAND OR NOT arg_LABELS)
@@ -102,5 +100,5 @@ function(tenon_add_script_test)
   _tenon_timeout(timeout "${arg_TIMEOUT}")
   set_tests_properties(${arg_NAME} PROPERTIES
     TIMEOUT ${timeout} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77
-    ENVIRONMENT "${TENON_TEST_ENVIRONMENT};LSAN_OPTIONS=detect_leaks=0;${arg_ENVIRONMENT}")
+    ENVIRONMENT "${TENON_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
 endfunction()

@@ -6,10 +6,7 @@
 #include "support/device.hpp"
 #include "support/skip.hpp"
 
-#include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <thread>
 
 namespace {
 
@@ -35,29 +32,6 @@ struct CaseCounter : doctest::IReporter {
 
 REGISTER_LISTENER("case_counter", 0, CaseCounter);
 
-#if defined(__SANITIZE_ADDRESS__)
-size_t threads() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) ++count;
-  return count;
-}
-
-// libgomp's threads end some time after the thread they worked for, and LeakSanitizer dies of a thread that is just
-// ending. Returns when no thread has ended for a while.
-void let_threads_end() {
-  constexpr int quiet_looks = 20;
-  size_t left = threads();
-  for (int quiet = 0; left > 1 && quiet < quiet_looks; ++quiet) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    const size_t now = threads();
-    if (now < left) quiet = 0;
-    left = now;
-  }
-}
-#else
-void let_threads_end() {}
-#endif
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -65,7 +39,6 @@ int main(int argc, char** argv) {
   doctest::Context context(argc, argv);
   const int failed = context.run();
   if (context.shouldExit()) return failed;  // --help, --list-test-cases
-  let_threads_end();
   if (cases_run == 0) {
     std::fputs("no test case matched the filter\n", stderr);
     return 1;

@@ -62,7 +62,7 @@ class TeamSize {
 };
 
 // Ends the OpenMP threads that helped the calling thread, and waits for them. Left alone they would end some time after it,
-// when the plugin may be gone and leak checkers look at every thread. [the thread that they helped; blocks; cannot fail]
+// when the plugin may be gone, and OpenMP's library with it. [the thread that they helped; blocks; cannot fail]
 void dismiss_team() noexcept;
 
 }  // namespace tenon::cpu
