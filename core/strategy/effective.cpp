@@ -133,7 +133,7 @@ Outcome fixed(const Option& option, const std::string& asked) {
 }
 
 Outcome outcome(const Strategy& strategy, const Option& option, const std::string& asked) {
-  if (option.reader == Reader::nobody) return {none, "it is not there yet: " + std::string(option.detail)};
+  if (option.reader == Reader::nobody) return {none, "it waits for " + std::string(option.detail)};
   if (option.reader == Reader::fixed) return fixed(option, asked);
   if (option.reader == Reader::pattern)
     return unless(asked == "true" && !strategy.fuse_patterns,

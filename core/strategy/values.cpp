@@ -12,7 +12,10 @@ namespace {
 
 std::string figure(double number) {
   std::array<char, 32> digits{};  // as many as it takes to be read back as the same
-  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
+  std::string out(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+  // From there on digits alone would be another number, taken as a whole one.
+  if (number >= 0x1p53 && out.find_first_of(".e") == std::string::npos) out += ".0";
+  return out;
 }
 
 std::string bounds(Range range, bool is_open) {

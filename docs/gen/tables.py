@@ -136,7 +136,7 @@ def ops(root):
 
 STRATEGY = "core/include/tenon/strategy.def"
 READERS = {"fusion": "fusion", "pattern": "fusion: {0}", "passes": "passes", "overlap": "overlap", "sync": "`GradientSync`",
-           "runtime": "`{0}`", "nobody": "nobody yet: {0}", "fixed": "cannot be chosen"}
+           "runtime": "`{0}`", "nobody": "waits for {0}", "fixed": "cannot be chosen"}
 
 
 def option_rows(root):

@@ -112,9 +112,9 @@ TEST_CASE("strategy: options of a parameter server say that there is none") {
 }
 
 TEST_CASE("strategy: what nobody acts on yet has no effect, and auto is no exception") {
-  comes_to("num_threads = 4", "num_threads", "no effect", "not there yet: the executor");
-  comes_to("num_threads = \"auto\"", "num_threads", "no effect", "not there yet: the executor");
-  comes_to("auto = true", "auto", "no effect", "not there yet: the executor");
+  comes_to("num_threads = 4", "num_threads", "no effect", "it waits for the executor");
+  comes_to("num_threads = \"auto\"", "num_threads", "no effect", "it waits for the executor");
+  comes_to("auto = true", "auto", "no effect", "it waits for the executor");
   comes_to("enable_pad = \"auto\"", "enable_pad", "false", "nobody chooses it yet");
   comes_to("layout = \"auto\"", "layout", "\"nchw\"", "nobody chooses it yet");
   comes_to("cudnn_batchnorm_spatial_persistent = true", "cudnn_batchnorm_spatial_persistent", "no effect",

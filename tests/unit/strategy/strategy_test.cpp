@@ -40,6 +40,8 @@ TEST_CASE("strategy: a number is written with all of its digits, and a name with
       read("[fusion]\nmin_gain_us = 1234567.875\nnever_fuse = [\"a\\u007f\\u0001\\\\b\"]");
   CHECK(strategy.text().find("fusion_min_gain_us       = 1234567.875\n") != std::string::npos);
   CHECK(read(strategy.text()).never_fuse == strategy.never_fuse);
+  CHECK(read("init_loss_scaling = 73650004136610864.0").text().find("= 73650004136610864.0\n") !=
+        std::string::npos);
 }
 
 TEST_CASE("strategy: every seed of its fuzzer keeps what is promised") {
