@@ -63,7 +63,7 @@ struct Strategy {
   // [one thread; may block; may fail]
   TN_API Status read_file(const std::string& path);
   // One option by its name or an alias, from a word as people write it: "16", "auto", "exp,log". TN_INVALID; TN_NOT_FOUND
-  // with the nearest name.
+  // with the nearest name. [one thread; does not block; may fail]
   TN_API Status set(std::string_view name, std::string_view value, const std::string& by = "code");
   // Variables of this process that are an option's: FLAGS_… first, then TENON_… with the name in capitals. None of an
   // elevated process. [one thread, while no other changes the environment; does not block; may fail]
