@@ -89,16 +89,20 @@ Result<int> tell_bisect(const Asked& asked, const Graph& graph, Device& device, 
 
 Result<int> explained(const Asked& asked) {
   const Graph graph = TN_TRY(graph_of(asked.file));
-  const Strategy strategy = asked.strategy.empty() ? Strategy{} : TN_TRY(Strategy::load(asked.strategy));
-  if (asked.effective) say(strategy.text());
+  Strategy strategy;
+  if (!asked.strategy.empty()) TN_TRY(strategy.read_file(asked.strategy));
+  TN_TRY(strategy.take_environment());
+  if (asked.effective) say(strategy.explain());
   if (!asked.dot.empty()) TN_TRY(write(asked.dot, graph.dot()));
   RuntimeOptions how{.search_path = asked.folders};
   how.options = TN_TRY(runtime_options(asked.options));
+  how.options.merge(strategy.runtime());
   Runtime runtime = TN_TRY(Runtime::open(std::move(how)));
   Device device = TN_TRY(runtime.device(asked.device));
-  if (asked.bisect) return tell_bisect(asked, graph, device, {.fusion = strategy.fusion});
   const FusionTarget target = TN_TRY(fusion_target(device));
-  const FusionCut cut = TN_TRY(fuse(graph, target, strategy.fusion));
+  const FusionOptions fusion = strategy.fusion(target);
+  if (asked.bisect) return tell_bisect(asked, graph, device, {.fusion = fusion});
+  const FusionCut cut = TN_TRY(fuse(graph, target, fusion));
   if (!asked.svg.empty()) TN_TRY(write(asked.svg, graph.svg(frames_of(cut))));
   say(explain(graph, target, cut));
   return exit_good;
@@ -120,7 +124,7 @@ Command add_explain(CLI::App& tool) {
   app->add_option("--device", asked->device, "The device, as \"cpu\", \"cuda:1\" or \"best\"")
       ->capture_default_str();
   app->add_option("--strategy", asked->strategy, "A strategy file")->type_name("FILE");
-  app->add_flag("--effective", asked->effective, "First the strategy with every value that holds");
+  app->add_flag("--effective", asked->effective, "First what every option of the strategy comes to");
   app->add_option("--dot", asked->dot, "Writes a picture for Graphviz")->type_name("FILE");
   CLI::Option* const svg =
       app->add_option("--svg", asked->svg, "Writes a picture with a frame around what is fused")
