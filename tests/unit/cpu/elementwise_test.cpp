@@ -95,8 +95,9 @@ Number float_reference(uint32_t op, bool tanh, Number a, Number b, Number c) {
     case TN_OP_relu_grad:
       return b > 0 ? a : 0;
     case TN_OP_gelu_grad: {
-      const Number gate = logistic(2 * tanh_inner(b));
-      return tanh ? a * (gate + 2 * b * gate * (1 - gate) * tanh_slope(b)) : a * (phi(b) + b * density(b));
+      if (!tanh) return a * (phi(b) + b * density(b));
+      const Number gate = logistic(2 * tanh_inner(b)), bend = gate * (1 - gate);
+      return bend == 0 ? a * gate : a * (gate + 2 * b * bend * tanh_slope(b));  // at ∞ the limit
     }
     case TN_OP_silu_grad:
       return a * logistic(b) * (1 + b * (1 - logistic(b)));
