@@ -3,13 +3,13 @@
 // FOLDER`: what ranks wrote down when their communicator failed.
 #include "command.hpp"
 #include "flight_story.hpp"
+#include "text_file.hpp"
 #include "trace_page.hpp"
 
 #include <tenon/trace.hpp>
 
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 
 namespace tenon::tool {
@@ -21,12 +21,6 @@ struct Asked {
   std::string html{}, json{}, flights{};
 };
 
-Status write(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  return file.flush() ? Status() : Status(TN_INVALID, "'" + path + "' cannot be written");
-}
-
 Status traced(const Asked& asked) {
   const Trace trace = TN_TRY(Trace::read(asked.files));
   const std::string text = summarize(trace).text();
@@ -36,7 +30,7 @@ Status traced(const Asked& asked) {
   std::vector<std::string> names;
   for (const std::string& file : asked.files)
     names.push_back(std::filesystem::path(file).filename().string());
-  return write(asked.html, trace_page(trace, names));
+  return write_text(asked.html, trace_page(trace, names));
 }
 
 Status told(const std::string& flights) {
