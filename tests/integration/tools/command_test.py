@@ -160,6 +160,18 @@ class Trace(Case):
         found = [(row["pid"], row["ts"]) for row in json.loads(merged.read_text())["traceEvents"] if row["ph"] == "X"]
         self.assertEqual(found, [(0, 0), (1, 250)])
 
+    def test_a_rank_that_comes_again_begins_another_run(self):
+        files = []
+        for name, begins in (("slow", (0.0, 250.0)), ("fast", (0.0, 100.0))):
+            for rank, begin in enumerate(begins):
+                files.append(self.run_file(rank, begin).rename(self.folder / f"{name}.rank{rank}.json"))
+        done = tenon("trace", *files, "--html", self.folder / "out.html")
+        self.expect(done, 0, "run ", "\nslow\n", "\nfast\n")
+        lines = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
+        self.assertEqual(lines, ["run", "slow", "fast", "slow", "rank", "0", "1", "all", "fast", "rank", "0", "1", "all"])
+        self.expect(tenon("trace", *files, "--json", self.folder / "all.json"), 2, "these files are of 2", where="stderr")
+        self.assertFalse((self.folder / "all.json").exists())
+
     def test_what_cannot_be_read_or_written_is_named(self):
         self.expect(tenon("trace"), 2, "trace needs the files", where="stderr")
         self.expect(tenon("trace", self.folder / "none.json"), 2, "none.json", where="stderr")
