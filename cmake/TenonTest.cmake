@@ -7,8 +7,9 @@
 #                  [TIMEOUT seconds] [DEPENDS target...] [ENVIRONMENT VAR=value...] [DEVICES cpu sim/ze...])
 #   tenon_add_script_test(NAME house_includes COMMAND python3 x.py [LABELS ...] [TIMEOUT ...] [ENVIRONMENT ...])
 #
-# LABELS core, cpu, stream, comm and sim are run under TSan too. With DEVICES every case is an entry for each of them: the
-# program is passed --device=NAME (tests/support/device.hpp), and what stands before the '/' is one more label.
+# LABELS core, cpu, stream, comm and sim are run under TSan too; with tsan_full beside them, in a full run only. With DEVICES
+# every case is an entry for each of them: the program is passed --device=NAME (tests/support/device.hpp), and what stands
+# before the '/' is one more label. Of the simulated devices TSan takes the plain one; the others in a full run.
 find_package(doctest REQUIRED)
 include(doctest)
 
@@ -25,8 +26,9 @@ list(APPEND TENON_TEST_ENVIRONMENT
      "PYTHONDONTWRITEBYTECODE=1")
 
 # What the TSan stage builds: the test programs it runs, and what those load and start. The tool, and with it the
-# conformance kit, joins in a full run only.
+# conformance kit, joins in a full run only, and so do the programs of tenon_tsan_full.
 add_custom_target(tenon_tsan_tests)
+add_custom_target(tenon_tsan_full)
 foreach(target tenon_probe ${TENON_PLUGIN_TARGETS})
   if(TARGET ${target})
     add_dependencies(tenon_tsan_tests ${target})
@@ -76,7 +78,9 @@ function(tenon_add_test)
   if(arg_DEPENDS)
     add_dependencies(${arg_NAME} ${arg_DEPENDS})
   endif()
-  if(arg_LABELS MATCHES "(^|;)(core|cpu|stream|comm|sim)(;|$)")
+  if(tsan_full IN_LIST arg_LABELS)
+    add_dependencies(tenon_tsan_full ${arg_NAME})
+  elseif(arg_LABELS MATCHES "(^|;)(core|cpu|stream|comm|sim)(;|$)")
     add_dependencies(tenon_tsan_tests ${arg_NAME})
   endif()
   _tenon_timeout(timeout "${arg_TIMEOUT}")
@@ -85,8 +89,11 @@ function(tenon_add_test)
     _tenon_discover(${arg_NAME} ${arg_NAME} "${arg_LABELS}" ${timeout} "${environment}")
   endif()
   foreach(device IN LISTS arg_DEVICES)
-    string(REGEX REPLACE "/.*" "" plugin "${device}")
-    _tenon_discover(${arg_NAME} ${arg_NAME}/${device} "${arg_LABELS};${plugin}" ${timeout} "${environment}"
+    string(REGEX REPLACE "/.*" "" labels "${device}")
+    if(NOT device MATCHES "^(cpu|sim/plain)$")
+      list(APPEND labels tsan_full)
+    endif()
+    _tenon_discover(${arg_NAME} ${arg_NAME}/${device} "${arg_LABELS};${labels}" ${timeout} "${environment}"
                     --device=${device})
   endforeach()
 endfunction()

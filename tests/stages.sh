@@ -54,11 +54,12 @@ count_tests() {
   COUNTED+=", $skipped of them skipped"
 }
 
+# Twice as many as processors: many a test waits, for a deadline or for a process.
 run_ctest() {
   local preset=$1
   shift
   rm -f "build/$preset/Testing/Temporary/"LastTest{,sFailed}.log
-  sane ctest --preset "$preset" -j "$(nproc)" "$@"
+  sane ctest --preset "$preset" -j $((2 * $(nproc))) "$@"
 }
 
 # What each failed test said last, once more: between it and the summary there may be thousands of lines.
@@ -111,34 +112,43 @@ part_arm64() {
 part_bookworm() { stage "bare bookworm: demo and test" tests/full/chroot.sh bookworm; }
 part_trixie() { stage "bare trixie: demo and test" tests/full/chroot.sh trixie; }
 
-# What a test run without options is; with the full counts when `full` is not empty.
-part_host() {
-  local released=tenon_product in_tsan=(-LE '^conformance$')
-  [[ -z $full ]] || released=all in_tsan=()
-  needed_stage "release build" build_preset release --target "$released"
+part_ci() {
   needed_stage "ci build (ASan, UBSan, -Werror)" build_preset ci
   stage "tests, house checks, ABI (ci)" run_ctest ci
-  stage "package and binaries (release)" run_ctest release -L '^release$'
-  stage "tsan build" build_preset tsan --target tenon_tsan_tests ${full:+tenon_cli}
-  [[ $STAGE_STATUS -ne 0 ]] || stage "tests (tsan)" run_ctest tsan "${in_tsan[@]}"
 }
 
+part_tsan() {
+  local left_out=(-LE '^(conformance|tsan_full)$')
+  [[ -z $full ]] || left_out=()
+  stage "tsan build" build_preset tsan --target tenon_tsan_tests ${full:+tenon_tsan_full tenon_cli}
+  [[ $STAGE_STATUS -ne 0 ]] || stage "tests (tsan)" run_ctest tsan "${left_out[@]}"
+}
+
+part_release() {
+  stage "release build" build_preset release
+  [[ $STAGE_STATUS -ne 0 ]] || stage "package, binaries, conformance (release)" run_ctest release -L '^release$'
+}
+
+# Without options the parts ci and tsan with their short counts.
 cmd_test() {
-  local full='' option part parts=()
+  local full='' option part parts=() all=(ci tsan release fuzz arm64 bookworm trixie)
   for option in "$@"; do
     case $option in
       --full) full=1 ;;
       --no-install) export TENON_NO_INSTALL=1 ;;
-      host | fuzz | arm64 | bookworm | trixie) parts+=("$option") ;;
-      *) die "test: unknown option '$option'; the parts of --full are host, fuzz, arm64, bookworm, trixie" ;;
+      *)
+        [[ " ${all[*]} " == *" $option "* ]] || die "test: unknown option '$option'; the parts of --full are ${all[*]}"
+        parts+=("$option")
+        ;;
     esac
   done
   [[ -n $full || ${#parts[@]} -eq 0 ]] || die "test: '${parts[0]}' is a part of the full run: ./dev test --full ${parts[*]}"
   [[ -z $full ]] || export TENON_TEST_FULL=1
-  [[ -z $full || ${#parts[@]} -gt 0 ]] || parts=(host fuzz arm64 bookworm trixie)
+  [[ -z $full || ${#parts[@]} -gt 0 ]] || parts=("${all[@]}")
+  [[ ${#parts[@]} -gt 0 ]] || parts=(ci tsan)
   SECONDS=0
   needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
-  for part in "${parts[@]:-host}"; do "part_$part"; done
+  for part in "${parts[@]}"; do "part_$part"; done
   [[ -z $full ]] || printf '%s\n' "${STAGES[@]}" | /usr/bin/python3 tests/full/record.py || FAILED=1
   close_tests
 }

@@ -28,6 +28,7 @@ Command add_new_plugin(CLI::App& tool);
 Command add_replay(CLI::App& tool);
 // `program`: what stands behind `--`.
 Command add_run(CLI::App& tool, const std::vector<std::string>& program);
+Command add_strategy(CLI::App& tool);
 Command add_trace(CLI::App& tool);
 
 // Tells `story` on standard error and returns exit_usage.

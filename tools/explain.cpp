@@ -21,7 +21,7 @@ struct Asked {
   bool bisect = false, effective = false, comm = false;
   double bound = 1e-2;
   uint64_t seed = 1;
-  std::vector<std::string> folders{}, options{};
+  std::vector<std::string> folders{}, options{}, settings{};
   CommQuestion question{};  // of --comm
 };
 
@@ -81,29 +81,45 @@ struct Opened {
   Device device;
 };
 
-Result<Opened> opened(const Asked& asked) {
+Result<Opened> opened(const Asked& asked, const Strategy& strategy) {
   RuntimeOptions how{.search_path = asked.folders};
   how.options = TN_TRY(runtime_options(asked.options));
+  how.options.merge(strategy.runtime());
   Runtime runtime = TN_TRY(Runtime::open(std::move(how)));
   Device device = TN_TRY(runtime.device(asked.device));
   return Opened{std::move(runtime), std::move(device)};
+}
+
+// Sources in the order in which a later one wins.
+Result<Strategy> strategy_of(const Asked& asked) {
+  Strategy strategy;
+  if (!asked.strategy.empty()) TN_TRY(strategy.read_file(asked.strategy));
+  TN_TRY(strategy.take_environment());
+  for (const std::string& text : asked.settings) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) return Status(TN_INVALID, "--set '" + text + "': write KEY=VALUE");
+    TN_TRY(strategy.set(text.substr(0, equals), text.substr(equals + 1), "--set"));
+  }
+  return strategy;
 }
 
 // A list is known by not being a graph.
 Result<CommStep> step_asked(const Asked& asked, const std::string& text, const Strategy& strategy) {
   if (!text.starts_with("tenon-graph")) return listed_step(text, asked.file);
   const Graph graph = TN_TRY(graph_of(asked.file, text));
-  Opened on = TN_TRY(opened(asked));
+  Opened on = TN_TRY(opened(asked, strategy));
   const FusionTarget target = TN_TRY(fusion_target(on.device));
-  return step_of(graph, TN_TRY(fuse(graph, target, strategy.fusion)), on.device.name());
+  return step_of(graph, TN_TRY(fuse(graph, target, strategy.fusion(target))), on.device.name());
 }
 
-Result<int> tell_comm(const Asked& asked, const std::string& text, Strategy strategy) {
-  if (!asked.question.options.empty()) strategy.overlap = TN_TRY(overlap_of(asked.question.options));
-  if (asked.effective) say(strategy.text());
-  const CommStep step = TN_TRY(step_asked(asked, text, strategy));
+Result<int> tell_comm(const Asked& asked, const std::string& text, const Strategy& strategy) {
+  CommStep step = TN_TRY(step_asked(asked, text, strategy));
+  const SyncOptions sync = strategy.sync();
+  step.profile.loss_scaling = sync.loss_scaling;
+  step.profile.clip_global_norm = sync.clip_global_norm;
+  step.profile.uneven_batches = sync.uneven_batches;
   const CommLink link = TN_TRY(link_of(asked.question));
-  const CommPlan plan = TN_TRY(plan_communication(step.profile, link.target, strategy.overlap));
+  const CommPlan plan = TN_TRY(plan_communication(step.profile, link.target, strategy.overlap()));
   if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, plan.svg()));
   say(told(step, link, plan));
   return exit_good;
@@ -111,15 +127,19 @@ Result<int> tell_comm(const Asked& asked, const std::string& text, Strategy stra
 
 Result<int> explained(const Asked& asked) {
   const std::string text = TN_TRY(text_of(asked.file));
-  const Strategy strategy = asked.strategy.empty() ? Strategy{} : TN_TRY(Strategy::load(asked.strategy));
-  if (asked.comm) return tell_comm(asked, text, strategy);
+  const Strategy strategy = TN_TRY(strategy_of(asked));
+  if (asked.comm) {
+    if (asked.effective) say(strategy.explain());
+    return tell_comm(asked, text, strategy);
+  }
   const Graph graph = TN_TRY(graph_of(asked.file, text));
-  if (asked.effective) say(strategy.text());
+  if (asked.effective) say(strategy.explain());
   if (!asked.dot.empty()) TN_TRY(write_text(asked.dot, graph.dot()));
-  Opened on = TN_TRY(opened(asked));
-  if (asked.bisect) return tell_bisect(asked, graph, on.device, {.fusion = strategy.fusion});
+  Opened on = TN_TRY(opened(asked, strategy));
   const FusionTarget target = TN_TRY(fusion_target(on.device));
-  const FusionCut cut = TN_TRY(fuse(graph, target, strategy.fusion));
+  const FusionOptions fusion = strategy.fusion(target);
+  if (asked.bisect) return tell_bisect(asked, graph, on.device, {.fusion = fusion});
+  const FusionCut cut = TN_TRY(fuse(graph, target, fusion));
   if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, graph.svg(frames_of(cut))));
   say(explain(graph, target, cut));
   return exit_good;
@@ -154,12 +174,6 @@ void add_comm(CLI::App& app, const std::shared_ptr<Asked>& asked) {
       ->excludes(costs)
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--overlap", asked->question.options,
-                 "With --comm: a key of a strategy's [overlap], as \"mode=documents\" or \"nccl_comm_num=3\"")
-      ->needs(comm)
-      ->excludes("--strategy")
-      ->type_name("KEY=VALUE")
-      ->allow_extra_args(false);
   for (const char* other : {"--bisect", "--dot"}) comm->excludes(app.get_option(other));
 }
 
@@ -173,7 +187,11 @@ Command add_explain(CLI::App& tool) {
   app->add_option("--device", asked->device, "The device, as \"cpu\", \"cuda:1\" or \"best\"")
       ->capture_default_str();
   app->add_option("--strategy", asked->strategy, "A strategy file")->type_name("FILE");
-  app->add_flag("--effective", asked->effective, "First the strategy with every value that holds");
+  app->add_option("--set", asked->settings,
+                  "One option of the strategy, after file and environment, as \"mode=documents\"")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app->add_flag("--effective", asked->effective, "First what every option of the strategy comes to");
   app->add_option("--dot", asked->dot, "Writes a picture for Graphviz")->type_name("FILE");
   CLI::Option* const svg =
       app->add_option("--svg", asked->svg,

@@ -5,18 +5,14 @@
 #include "comm_case.hpp"
 
 #include <string>
-#include <vector>
 
 namespace tenon::tool {
 
 struct CommQuestion {
   Link link{};
-  std::string costs{};                 // a file; empty: the model
-  std::vector<std::string> options{};  // keys of a strategy's [overlap], as "nccl_comm_num=2"
+  std::string costs{};  // a file; empty: the model
 };
 
-// What the options say. TN_INVALID as Strategy::parse. [any-thread; does not block; may fail]
-Result<OverlapOptions> overlap_of(const std::vector<std::string>& options);
 // What the link costs, read from its file where there is one. [any-thread; may block; may fail]
 Result<CommLink> link_of(const CommQuestion& asked);
 // What the plan is made from, the plan, and the predicted step as lanes. [any-thread; does not block; cannot fail]

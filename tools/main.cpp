@@ -92,7 +92,7 @@ int understand(int argc, char** argv) {
   const std::vector<std::string> program = cut_program(argc, argv);
   const std::vector<Command> commands{add_doctor(tool),       add_info(tool),       add_explain(tool),
                                       add_conform(tool),      add_new_plugin(tool), add_replay(tool),
-                                      add_run(tool, program), add_trace(tool)};
+                                      add_run(tool, program), add_strategy(tool),   add_trace(tool)};
   for (const Command& command : commands) command.app->allow_extras();
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") return help(tool, commands, words);

@@ -78,7 +78,7 @@ std::string json_quoted(std::string_view text) {
   for (const char c : text) {
     if (c == '"' || c == '\\') {
       out += {'\\', c};
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (is_control(c)) {
       std::array<char, 8> code{};
       std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
       out += code.data();

@@ -17,8 +17,6 @@ namespace {
 using State = CommPlan::State;
 
 constexpr std::string_view routes[] = {"flat", "leaders", "sharded"};
-constexpr std::string_view rules[] = {"automatic", "documents", "per_tensor", "ddp",
-                                      "paddle",    "mg_wfbp",   "none"};
 
 std::string_view at(std::span<const std::string_view> names, size_t i) {
   return i < names.size() ? names[i] : "?";
@@ -132,14 +130,6 @@ void seal(State& state) {
 }  // namespace overlap
 
 std::string_view name(Route route) noexcept { return at(routes, static_cast<size_t>(route)); }
-std::string_view name(BucketRule rule) noexcept { return at(rules, static_cast<size_t>(rule)); }
-
-Result<BucketRule> bucket_rule_from(std::string_view text) {
-  const auto* found = std::find(std::begin(rules), std::end(rules), text);
-  if (found != std::end(rules)) return static_cast<BucketRule>(found - std::begin(rules));
-  std::vector<std::string> known(std::begin(rules), std::end(rules));
-  return Status(TN_NOT_FOUND, "one of " + base::join(known, ", ") + base::did_you_mean(text, rules));
-}
 
 std::string CommPlan::terms() const {
   const State& state = state_ ? *state_ : empty_state();

@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// strategy.cpp: the keys of a strategy, read and written by one table.
+// strategy.cpp: where values come from, one source after the other, and where they are written.
 //
-// Invariant: a key stands in the table once, so what is read is what is written.
+// Invariant: a source is taken whole or not at all: what reads works on a copy.
 #include <tenon/strategy.hpp>
 
 #include "base/file.hpp"
 #include "base/text.hpp"
-#include "base/toml.hpp"
+#include "strategy/access.hpp"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <sstream>
 
 namespace tenon {
 namespace {
 
-constexpr uint64_t largest_file = 1 << 20;
+using strategy::Option;
+using strategy::options;
+using Access = Strategy::Access;
 
-using Names = std::vector<std::string>;
+constexpr uint64_t largest_file = 1 << 20;
+constexpr std::string_view presets[] = {"tenon", "documents"};
+constexpr std::string_view preset_mark = "preset ";
+// Headings of the documents, and one for FLAGS_…; those of strategy.def are taken from there.
+constexpr std::string_view foreign_sections[] = {"DistributedStrategy", "BuildStrategy",
+                                                 "build_strategy",      "ExecutionStrategy",
+                                                 "execution_strategy",  "environment"};
 
 std::string shown(const toml::node& value) {
   std::ostringstream text;
@@ -26,222 +32,228 @@ std::string shown(const toml::node& value) {
   return base::printable(text.str(), 80);
 }
 
-// Reading one value: what it must be when it is not, "" when all is well.
-std::string read(const toml::node& value, bool& into) {
-  const auto given = value.value_exact<bool>();
-  if (!given) return "true or false";
-  into = *given;
-  return "";
-}
-
-std::string read(const toml::node& value, uint32_t& into) {
-  const auto given = value.value_exact<int64_t>();
-  if (!given || *given < 1 || *given > UINT32_MAX) return "a whole number from 1 on";
-  into = static_cast<uint32_t>(*given);
-  return "";
-}
-
-// Microseconds in a file, nanoseconds in the struct.
-std::string read(const toml::node& value, double& into) {
-  const auto given = value.value<double>();
-  if (!given || !(*given >= 0) || *given > 1e12) return "a time in microseconds, not negative";
-  into = *given * 1000;
-  return "";
-}
-
-std::string read(const toml::node& value, Names& into) {
-  constexpr const char* wanted = "a list of names in double quotes";
-  const toml::array* list = value.as_array();
-  if (list == nullptr) return wanted;
-  into.clear();
-  for (const toml::node& item : *list) {
-    const auto name = item.value_exact<std::string>();
-    if (!name || name->empty()) return wanted;
-    into.push_back(*name);
+std::vector<std::string_view> sections() {
+  std::vector<std::string_view> out;
+  for (const Option& option : options()) {
+    if (out.empty() || out.back() != option.section) out.push_back(option.section);
   }
-  return "";
+  out.insert(out.end(), std::begin(foreign_sections), std::end(foreign_sections));
+  return out;
 }
 
-std::string read(const toml::node& value, std::vector<Names>& into) {
-  constexpr const char* wanted = "a list of lists of names: [[\"a\", \"b\"]]";
-  const toml::array* list = value.as_array();
-  if (list == nullptr) return wanted;
-  into.clear();
-  for (const toml::node& item : *list) {
-    if (!read(item, into.emplace_back()).empty()) return wanted;
-  }
-  return "";
+bool is_section(std::string_view key) {
+  const auto known = sections();
+  return std::find(known.begin(), known.end(), key) != known.end();
 }
 
-std::string word(bool value) { return value ? "true" : "false"; }
-std::string word(uint32_t value) { return std::to_string(value); }
-std::string figure(double number) {
-  std::array<char, 32> digits{};  // as many as it takes to be read back as the same
-  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
-}
-std::string word(double ns) { return figure(ns / 1000); }
-std::string word(const std::string& name) { return base::json_quoted(name); }
-template <class Item>
-std::string word(const std::vector<Item>& items) {
-  std::vector<std::string> words;
-  for (const Item& item : items) words.push_back(word(item));
-  return "[" + base::join(words, ", ") + "]";
-}
-
-// A count that may be 0, which then has a meaning of its own.
-template <class Count>
-struct FromZero {
-  Count& value;
-};
-template <class Count>
-FromZero(Count&) -> FromZero<Count>;
-
-std::string read(const toml::node& value, FromZero<uint32_t> into) {
-  const auto given = value.value_exact<int64_t>();
-  if (!given || *given < 0 || *given > UINT32_MAX) return "a whole number from 0 on";
-  into.value = static_cast<uint32_t>(*given);
-  return "";
-}
-
-// A part of a whole.
-template <class Number>
-struct Fraction {
-  Number& value;
-};
-template <class Number>
-Fraction(Number&) -> Fraction<Number>;
-
-std::string read(const toml::node& value, Fraction<double> into) {
-  const auto given = value.value<double>();
-  if (!given || !(*given > 0) || *given > 1e6) return "a positive number";
-  into.value = *given;
-  return "";
-}
-
-std::string read(const toml::node& value, BucketRule& into) {
-  const auto given = value.value_exact<std::string>();
-  const auto rule = bucket_rule_from(given ? *given : "");
-  if (!rule.ok()) return "a mode: " + std::string(rule.message());
-  into = *rule;
-  return "";
-}
-
-std::string word(FromZero<const uint32_t> count) { return word(count.value); }
-std::string word(Fraction<const double> part) { return figure(part.value); }
-std::string word(BucketRule rule) { return word(std::string(name(rule))); }
-
-// Every key with its member.
-template <class Fusion, class Use>
-void for_fusion(Fusion& fusion, Use&& use) {
-  use("elementwise", fusion.elementwise);
-  use("patterns", fusion.patterns);
-  use("optimizers", fusion.optimizers);
-  use("off", fusion.off);
-  use("must_fuse", fusion.must_fuse);
-  use("never_fuse", fusion.never_fuse);
-  use("max_nodes", fusion.max_nodes);
-  use("min_gain_us", fusion.min_gain_ns);
-}
-
-template <class Overlap, class Use>
-void for_overlap(Overlap& overlap, Use&& use) {
-  use("mode", overlap.mode);
-  use("fuse_all_reduce_ops", overlap.fuse_all_reduce_ops);
-  use("fuse_grad_size_in_MB", FromZero{overlap.fuse_grad_size_in_mb});
-  use("fuse_grad_max_layers", FromZero{overlap.fuse_grad_max_layers});
-  use("nccl_comm_num", FromZero{overlap.nccl_comm_num});
-  use("sync_nccl_allreduce", overlap.sync_nccl_allreduce);
-  use("use_hierarchical_allreduce", overlap.use_hierarchical_allreduce);
-  use("hierarchical_allreduce_inter_nranks", FromZero{overlap.hierarchical_allreduce_inter_nranks});
-  use("fuse_broadcast_ops", overlap.fuse_broadcast_ops);
-  use("sharded", overlap.sharded);
-  use("partition_MB", FromZero{overlap.partition_mb});
-  use("priority", overlap.priority);
-  use("replan_drift", Fraction{overlap.replan_drift});
-}
-
-// What a key is also called: the original counts gradients under that name, not FLOPs.
-constexpr std::pair<std::string_view, std::string_view> aliases[] = {
-    {"fuse_grad_size_in_TFLOPS", "fuse_grad_max_layers"},
-    {"_fuse_grad_size_in_TFLOPS", "fuse_grad_max_layers"}};
-
-std::string_view key_of(std::string_view given) {
-  const auto* alias = std::find_if(std::begin(aliases), std::end(aliases),
-                                   [&](const auto& pair) { return pair.first == given; });
-  return alias == std::end(aliases) ? given : alias->second;
-}
-
-Status unknown(const std::string& origin, const std::string& prefix, std::string_view key,
-               const std::vector<std::string_view>& known) {
-  return Status(TN_INVALID, origin + ": unknown key '" + prefix + base::printable(key, 64) + "'" +
+Status unknown(const std::string& origin, const std::string& place, std::string_view key) {
+  std::vector<std::string_view> known = strategy::all_names();
+  for (const std::string_view section : sections()) known.push_back(section);
+  known.emplace_back("preset");
+  return Status(TN_INVALID, origin + ": unknown key '" + place + base::printable(key, 64) + "'" +
                                 base::did_you_mean(key, known));
 }
 
-// Reads a table whose keys `for_each` lists with their members.
-template <class ForEach>
-Status read_section(const std::string& origin, const std::string& section, const toml::table& table,
-                    ForEach&& for_each) {
-  std::vector<std::string_view> known, seen;
-  for_each([&](std::string_view key, auto&&) { known.push_back(key); });
-  for (const auto& entry : table) {
-    const std::string_view given = entry.first.str(), key = key_of(given);
-    const toml::node& value = entry.second;
-    if (std::find(known.begin(), known.end(), key) == known.end())
-      return unknown(origin, section + ".", given, known);
-    const std::string called = origin + ": " + section + "." + std::string(given);
-    if (std::find(seen.begin(), seen.end(), key) != seen.end())
-      return Status(TN_INVALID, called + " is another name of " + std::string(key) + ": write one of them");
-    seen.push_back(key);
-    std::string wanted;
-    for_each([&](std::string_view name, auto&& member) {
-      if (name == key) wanted = read(value, member);
-    });
-    if (!wanted.empty()) return Status(TN_INVALID, called + " = " + shown(value) + " is not " + wanted);
+// Reads a file's tables into a strategy.
+class FileReader {
+ public:
+  FileReader(Strategy& into, std::string origin) : into_(into), origin_(std::move(origin)) {}
+
+  Status read(const toml::table& root) {
+    if (const toml::node* preset = root.get("preset")) {
+      const Status taken = Access::preset(into_, preset->value_exact<std::string>().value_or(""));
+      if (!taken.ok())
+        return Status(TN_INVALID,
+                      origin_ + ": preset = " + shown(*preset) + ": " + std::string(taken.message()));
+    }
+    return read_table(root, "");
   }
+
+ private:
+  Status read_table(const toml::table& table, const std::string& section) {
+    for (const auto& [given, value] : table) {
+      const std::string key(given.str());
+      if (section.empty() && key == "preset") continue;
+      const toml::table* inner = value.as_table();
+      if (inner != nullptr && is_section(key)) {
+        TN_TRY(read_table(*inner, section + key + "."));
+        continue;
+      }
+      TN_TRY(read_option(section, key, value));
+    }
+    return {};
+  }
+
+  Status read_option(const std::string& section, const std::string& key, const toml::node& value) {
+    const Option* const option = strategy::find(key);
+    const std::string called = section + base::printable(key, 64);
+    if (option == nullptr && is_section(key))
+      return Status(TN_INVALID,
+                    origin_ + ": " + called + " = " + shown(value) + " is not a table: write [" + key + "]");
+    if (option == nullptr) return unknown(origin_, section, key);
+    const auto [before, is_first] = seen_.emplace(option, called);
+    if (!is_first)
+      return Status(TN_INVALID, origin_ + ": " + called + " and " + before->second + " are both " +
+                                    std::string(option->name) + ": write one of them");
+    const std::string wanted = option->read(into_, value, *option);
+    if (!wanted.empty())
+      return Status(TN_INVALID, origin_ + ": " + called + " = " + shown(value) + " is not " + wanted);
+    Access::mark(into_, *option, origin_);
+    return {};
+  }
+
+  Strategy& into_;
+  std::string origin_;
+  std::map<const Option*, std::string> seen_;
+};
+
+Status set_word(Strategy& into, const Option& option, std::string_view name, std::string_view value,
+                const std::string& by) {
+  const std::string wanted = strategy::read_word(into, option, value);
+  if (!wanted.empty())
+    return Status(TN_INVALID, std::string(name) + " is " + base::quoted(value, 80) + ", not " + wanted);
+  Access::mark(into, option, by);
   return {};
 }
 
-template <class ForEach>
-std::string section_text(const std::string& section, ForEach&& for_each) {
+std::string capitals(std::string_view name) {
+  std::string out(name);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  return out;
+}
+
+// FLAGS_… in this order, then TENON_….
+std::vector<std::string> variables(const Option& option) {
+  std::vector<std::string> out;
+  for (const std::string_view alias : strategy::words(option.aliases)) {
+    if (alias.starts_with("FLAGS_")) out.emplace_back(alias);
+  }
+  out.push_back("TENON_" + capitals(option.name));
+  return out;
+}
+
+std::string section_text(const Strategy& strategy, std::string_view section) {
   size_t longest = 0;
-  for_each([&](std::string_view key, auto&&) { longest = std::max(longest, key.size()); });
-  std::string out = "[" + section + "]\n";
-  for_each([&](std::string_view key, auto&& member) {
-    std::string line(key);
+  for (const Option& option : options()) {
+    if (option.section == section) longest = std::max(longest, option.name.size());
+  }
+  std::string out = "[" + std::string(section) + "]\n";
+  for (const Option& option : options()) {
+    if (option.section != section) continue;
+    std::string line(option.name);
     line.resize(longest + 1, ' ');
-    out += line + "= " + word(member) + "\n";
-  });
+    out += line + "= " + option.word(strategy) + "\n";
+  }
   return out;
 }
 
 }  // namespace
 
-Result<Strategy> Strategy::parse(std::string_view text, const std::string& origin) {
-  const toml::table root = TN_TRY(base::parse_toml(origin, text));
-  Strategy strategy;
-  for (const auto& [key, value] : root) {
-    const std::string section(key.str());
-    if (section != "fusion" && section != "overlap")
-      return unknown(origin, "", section, {"fusion", "overlap"});
-    const toml::table* table = value.as_table();
-    if (table == nullptr)
-      return Status(TN_INVALID, origin + ": " + section + " = " + shown(value) + " is not a table: write [" +
-                                    section + "]");
-    if (section == "fusion")
-      TN_TRY(read_section(origin, section, *table, [&](auto&& use) { for_fusion(strategy.fusion, use); }));
-    else
-      TN_TRY(read_section(origin, section, *table, [&](auto&& use) { for_overlap(strategy.overlap, use); }));
+void Strategy::Access::mark(Strategy& strategy, const Option& option, std::string by) {
+  strategy.marks_.resize(options().size());
+  strategy.marks_[static_cast<size_t>(&option - options().data())] = {std::move(by), option.word(strategy)};
+}
+
+std::string Strategy::Access::who(const Strategy& strategy, const Option& option) {
+  const auto i = static_cast<size_t>(&option - options().data());
+  const Mark* const mark =
+      i < strategy.marks_.size() && !strategy.marks_[i].by.empty() ? &strategy.marks_[i] : nullptr;
+  const std::string before = mark != nullptr ? mark->value : option.word(Strategy{});
+  if (option.word(strategy) != before) return "code";
+  return mark != nullptr ? mark->by : "default";
+}
+
+Status Strategy::Access::take(Strategy& strategy, const base::Environment& environment) {
+  Strategy next = strategy;
+  for (const Option& option : options()) {
+    for (const std::string& variable : variables(option)) {
+      if (const auto value = environment.get(variable))
+        TN_TRY(set_word(next, option, variable, *value, variable));
+    }
   }
+  strategy = std::move(next);
+  return {};
+}
+
+Status Strategy::Access::preset(Strategy& strategy, std::string_view name) {
+  if (std::find(std::begin(presets), std::end(presets), name) == std::end(presets))
+    return Status(TN_NOT_FOUND, "no preset is called " + base::quoted(name) +
+                                    base::did_you_mean(name, presets) + ": there are tenon and documents");
+  const Strategy standard;
+  for (const Option& option : options()) {
+    const std::string by = who(strategy, option);
+    if (by != "default" && !by.starts_with(preset_mark)) continue;
+    const bool theirs = name == "documents" && !option.documents.empty();
+    const std::string value = theirs ? std::string(option.documents) : option.word(standard);
+    TN_TRY(set_word(strategy, option, option.name, value,
+                    theirs ? std::string(preset_mark) + std::string(name) : ""));
+  }
+  return {};
+}
+
+Result<Strategy> Strategy::preset(std::string_view name) {
+  Strategy strategy;
+  TN_TRY(Access::preset(strategy, name));
+  return strategy;
+}
+
+Result<Strategy> Strategy::parse(std::string_view text, const std::string& origin) {
+  Strategy strategy;
+  TN_TRY(strategy.read(text, origin));
   return strategy;
 }
 
 Result<Strategy> Strategy::load(const std::string& path) {
-  return parse(TN_TRY(base::read_file(path, largest_file)), path);
+  Strategy strategy;
+  TN_TRY(strategy.read_file(path));
+  return strategy;
 }
 
+Status Strategy::read(std::string_view text, const std::string& origin) {
+  const toml::table root = TN_TRY(base::parse_toml(origin, text));
+  Strategy next = *this;
+  TN_TRY(FileReader(next, origin).read(root));
+  *this = std::move(next);
+  return {};
+}
+
+Status Strategy::read_file(const std::string& path) {
+  return read(TN_TRY(base::read_file(path, largest_file)), path);
+}
+
+Status Strategy::set(std::string_view name, std::string_view value, const std::string& by) {
+  const Option* const option = strategy::find(name);
+  if (option == nullptr) {
+    const auto known = strategy::all_names();
+    return Status(TN_NOT_FOUND,
+                  "no option is called " + base::quoted(name) + base::did_you_mean(name, known));
+  }
+  return set_word(*this, *option, name, value, by);
+}
+
+Status Strategy::take_environment() { return Access::take(*this, base::Environment::of_process()); }
+
 std::string Strategy::text() const {
-  return section_text("fusion", [&](auto&& use) { for_fusion(fusion, use); }) + "\n" +
-         section_text("overlap", [&](auto&& use) { for_overlap(overlap, use); });
+  std::string out;
+  std::string_view last;
+  for (const Option& option : options()) {
+    if (option.section == last) continue;
+    out += (out.empty() ? "" : "\n") + section_text(*this, option.section);
+    last = option.section;
+  }
+  return out;
+}
+
+Status Strategy::check() const {
+  Strategy copy = *this;
+  for (const Option& option : options()) TN_TRY(set_word(copy, option, option.name, option.word(*this), ""));
+  return {};
+}
+
+Status Strategy::save(const std::string& path) const {
+  TN_TRY(check());
+  return base::write_file(path, text());
 }
 
 }  // namespace tenon

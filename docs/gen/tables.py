@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes Markdown tables of the C headers: codes, features, functions, frozen elements, extensions, dtypes, ops.
+"""Makes Markdown tables of the C headers (codes, features, functions, frozen elements, extensions, dtypes, ops) and of the
+options of a strategy.
 
 Invariant: every cell is taken from a header's own words, so a table is never truer or falser than the header.
 """
@@ -133,7 +134,70 @@ def ops(root):
     return f"{count} ops.\n\n" + "\n".join(out)
 
 
+STRATEGY = "core/include/tenon/strategy.def"
+READERS = {"fusion": "fusion", "pattern": "fusion: {0}", "passes": "passes", "overlap": "overlap", "sync": "`GradientSync`",
+           "runtime": "`{0}`", "nobody": "waits for {0}", "fixed": "cannot be chosen"}
+
+
+def option_rows(root):
+    """Every row of strategy.def as a dict of its columns' words."""
+    text = (root / STRATEGY).read_text(encoding="utf-8")
+    columns = ("section", "type", "member", "name", "aliases", "default", "documents", "low", "high", "reader", "detail",
+               "what", "why")
+    column = r'("[^"]*"|\{\}|[^",()]+)'
+    row = re.compile(r"^TN_OPTION\(" + r",\s*".join([column] * len(columns)) + r"\)$", re.MULTILINE)
+    rows = [dict(zip(columns, (cell.strip('"') for cell in match.groups()))) for match in row.finditer(text)]
+    if len(rows) != len(re.findall(r"^TN_OPTION\(", text, re.MULTILINE)):
+        raise LookupError(f"{STRATEGY}: a row does not have the columns {', '.join(columns)}")
+    return rows
+
+
+def default_of(option):
+    """As a file would have it."""
+    words = {"{}": "[]", "automatic": "auto"}
+    return words.get(option["default"], option["default"].split("::")[-1])
+
+
+def values_of(option):
+    """What it may be, in a few words."""
+    plain = {"bool": "true, false", "Names": "names", "Groups": "lists of names", "Text": "a name or auto", "Level": "O1, O2",
+             "DType": "bf16, f16", "AutoBool": "auto, true, false", "BucketRule": "a mode"}
+    if option["type"] in plain:
+        return plain[option["type"]]
+    low, high = ("above 0" if option["low"] == "above_zero" else option["low"]), option["high"]
+    words = f"from {low}" if high == "UINT32_MAX" else f"{low} to {high}"
+    return ("auto, " if option["type"].startswith("Auto") else "") + words
+
+
+def strategy(root):
+    """One table for each heading, with the documents' defaults."""
+    rows, out = option_rows(root), []
+    for section in dict.fromkeys(row["section"] for row in rows):
+        cells = []
+        for row in (row for row in rows if row["section"] == section):
+            also = "".join(f"<br>`{alias}`" for alias in row["aliases"].split())
+            read_by = READERS[row["reader"]].format(row["detail"].replace(" ", ", ") if row["reader"] == "pattern" else row["detail"])
+            cells.append((f"`{row['name']}`{also}", values_of(row), f"`{default_of(row)}`", f"`{row['documents']}`" if row["documents"] else "",
+                          cell(row["what"]), read_by))
+        out.append(f"### [{section}]\n\n" + table(("option", "values", "default", "documents", "what it does", "who acts on it"), cells))
+    return "\n".join(out)
+
+
+def strategy_differences(root):
+    """Where Tenon's default is not the documents', and why; a difference without a reason is a finding."""
+    cells = []
+    for row in option_rows(root):
+        differs = row["documents"] not in ("", default_of(row))
+        if differs != bool(row["why"]):
+            raise LookupError(f"{STRATEGY}: {row['name']}: " + ("its default is not the documents', and nothing says why" if differs
+                                                                else "says why it differs from the documents, and does not"))
+        if differs:
+            cells.append((f"`{row['name']}`", f"`{default_of(row)}`", f"`{row['documents']}`", cell(row["why"])))
+    return table(("option", "Tenon", "documents", "why"), cells)
+
+
 TABLES = {
+    "strategy": strategy, "strategy differences": strategy_differences,
     "codes": codes, "features": features, "frozen": frozen, "extensions": extensions, "dtypes": dtypes, "ops": ops,
     "methods": methods,
     "functions device": lambda root: functions(root, "device.h", "tn_device_api"),

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 
-SAMPLE = 40  # of the short count, one case in so many: every fragment is a compilation of a second or so
+SAMPLE = 100  # of the short count, one case in so many: every fragment is a compilation of a second or so
 
 
 def main(tool, plugin, driver, check_sources):

@@ -96,6 +96,24 @@ class Generate(unittest.TestCase):
         self.assertEqual(self.generate(), (0, ""))
         self.assertEqual(self.read(), text)
 
+    def test_an_option_has_all_columns_and_says_why_its_default_is_not_the_documents(self):
+        (self.root / "core/include/tenon").mkdir(parents=True)
+        options = self.root / "core/include/tenon/strategy.def"
+        row = 'TN_OPTION(a, {0}, b, "b", "c d", {1}, "{2}", 1, UINT32_MAX, fusion, "",\n          "does it", "{3}")\n'
+        page = "".join(f"<!-- generated: {name} -->\n<!-- end -->\n" for name in ("strategy", "strategy differences"))
+        for values, finding in ((("AutoCount", "automatic", "4", "it is better"), None),
+                                (("AutoCount", "automatic", "4", ""), "b: its default is not the documents'"),
+                                (("AutoCount", "automatic", "auto", "it is better"), "b: says why it differs"),
+                                (("AutoCount, more", "automatic", "4", "it is better"), "does not have the columns")):
+            options.write_text(row.format(*values), encoding="utf-8")
+            self.write(page)
+            code, output = self.generate()
+            self.assertEqual(code, 1 if finding else 0, output)
+            self.assertIn(finding or "wrote", output)
+            if not finding:
+                self.assertIn("| `b`<br>`c`<br>`d` | auto, from 1 | `auto` | `4` | does it | fusion |", self.read())
+                self.assertIn("| `b` | `auto` | `4` | it is better |", self.read())
+
     def test_a_code_without_its_explanation_is_a_finding(self):
         (self.root / "docs/errors.md").write_text("## TN_INVALID\n## TN_FANCY\n", encoding="utf-8")
         code, output = self.generate("--check")

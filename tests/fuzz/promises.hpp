@@ -9,7 +9,6 @@
 #include <tenon/graph.hpp>
 #include <tenon/strategy.hpp>
 
-#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -39,14 +38,11 @@ inline std::string broken_strategy_promise(std::string_view text) {
   const auto again = Strategy::parse(written);
   if (!again.ok()) return "what was written is refused: " + std::string(again.message());
   if ((*again).text() != written) return "what was written reads as another text";
-  const FusionOptions &one = (*read).fusion, &other = (*again).fusion;
-  if (one.off != other.off || one.must_fuse != other.must_fuse || one.never_fuse != other.never_fuse)
-    return "names have changed";
-  if (one.elementwise != other.elementwise || one.patterns != other.patterns ||
-      one.optimizers != other.optimizers || one.max_nodes != other.max_nodes)
-    return "a choice has changed";
-  const double apart = std::fabs(one.min_gain_ns - other.min_gain_ns);  // a file has microseconds
-  return apart <= 1e-12 * one.min_gain_ns ? "" : "a time has changed";
+#define TN_OPTION(section, type, member, ...) \
+  if ((*read).member != (*again).member) return #member " has changed";
+#include <tenon/strategy.def>
+#undef TN_OPTION
+  return (*read).explain().empty() ? "nothing is explained" : "";
 }
 
 }  // namespace tenon::test

@@ -66,7 +66,7 @@ def check_control(tool, plugin):
     verdicts = {c["name"]: c["verdict"] for c in report["cases"]}
     bad = sorted(case for case in caught_by if verdicts.get(case) != "passed" and not case.startswith(NOT_COMPUTED))
     expect(code == 0 and not bad, f"these catch a wrong plugin, and the honest one does not pass them: {bad}\n{output}")
-    sample = [] if os.environ.get("TENON_TEST_FULL") == "1" else ["--sample", "5"]
+    sample = [] if os.environ.get("TENON_TEST_FULL") == "1" else ["--sample", "15"]
     code, report, output = conform(tool, plugin, *sample, *filters(FRAGMENTS))
     expect(code == 0, f"the honest plugin must fail no op's case\n{output}")
     passed = sum(c["verdict"] == "passed" for c in report["cases"])

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gradient_sync.hpp: the gradients of an eager framework, averaged over all ranks while backward still computes them.
 //
-//   auto sync = TN_TRY(tenon::GradientSync::create(device, comm, parameters, strategy.overlap));
+//   auto sync = TN_TRY(tenon::GradientSync::create(device, comm, parameters, strategy.overlap()));
 //   for (each step) {
 //     if (TN_TRY(sync.begin(stream))) …;       // true: places have changed, ask sync.gradient(i) anew
 //     for (each parameter i, as backward finds it) {
@@ -59,7 +59,7 @@ enum class Backward : uint8_t {
   no_sync  // they stay and add up, until one that is of `sync`
 };
 
-// Equal on all ranks. Those of a strategy's [overlap] are OverlapOptions.
+// Equal on all ranks. Strategy::sync gives those that a strategy has; its others are OverlapOptions.
 struct SyncOptions {
   Average average = Average::samples;
   // Sharded mode keeps its first plan, whatever these say, because an optimizer's state stays where its shard is.

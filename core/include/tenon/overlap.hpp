@@ -79,7 +79,7 @@ TN_API std::string_view name(BucketRule rule) noexcept;
 // The rule called `text`. TN_NOT_FOUND with the names there are. [any-thread; does not block; may fail]
 TN_API Result<BucketRule> bucket_rule_from(std::string_view text);
 
-// Members have the names of the keys in a strategy's [overlap], MB in capitals there; fuse_grad_size_in_TFLOPS is read as
+// Strategy::overlap gives them (strategy.def). A strategy's "auto" is 0 here; fuse_grad_size_in_TFLOPS is read as
 // fuse_grad_max_layers, which is what it counts.
 struct OverlapOptions {
   BucketRule mode = BucketRule::automatic;

@@ -224,9 +224,10 @@ TENON_CPU_LOOP N gelu_tanh(N x) {
 template <class N>
 TENON_CPU_LOOP N gelu_tanh_grad(N dy, N x) {
   using W = typename N::Wide;
-  const W w = widen(x), turn = gelu_turn(w), gate = sigmoid(turn);
+  const W w = widen(x), turn = gelu_turn(w), gate = sigmoid(turn), bend = gate * sigmoid(-turn);
   const W slope = W(gelu_linear) * (W(1) + W(3 * gelu_cubic) * w * w);
-  return N::narrowed(widen(dy) * (gate + W(2) * w * gate * sigmoid(-turn) * slope));
+  // Far out nothing is left of the bend, and the slope may be infinite.
+  return N::narrowed(widen(dy) * select(less(W(0), bend), gate + W(2) * w * bend * slope, gate));
 }
 
 template <class N>

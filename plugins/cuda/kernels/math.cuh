@@ -139,9 +139,9 @@ __device__ inline T gelu(T x, int tanh_form) {
 template <class T>
 __device__ inline T gelu_grad(T dy, T x, int tanh_form) {
   if (tanh_form) {
-    const T turn = gelu_turn(x), gate = sigmoid(turn),
-            slope = T(1.5957691216057308) * fma(T(0.134145) * x, x, T(1));
-    return dy * fma(x * gate * sigmoid(-turn), slope, gate);
+    const T turn = gelu_turn(x), gate = sigmoid(turn), bend = gate * sigmoid(-turn);
+    if (bend == T(0)) return dy * gate;  // far out, where the slope may be infinite
+    return dy * fma(x * bend, T(1.5957691216057308) * fma(T(0.134145) * x, x, T(1)), gate);
   }
   const T gate = fma(T(0.5), erf(x * T(0.70710678118654752)), T(0.5));
   return dy * fma(x * T(0.39894228040143268), exp(T(-0.5) * x * x), gate);

@@ -23,8 +23,9 @@ double gelu_slope(double x) {
 double gelu_turn(double x) { return 2 * gelu_linear * (x + gelu_cubic * x * x * x); }
 double gelu_tanh(double x) { return x * logistic(gelu_turn(x)); }
 double gelu_tanh_slope(double x) {
-  const double gate = logistic(gelu_turn(x)), slope = gelu_linear * (1 + 3 * gelu_cubic * x * x);
-  return gate + 2 * x * gate * logistic(-gelu_turn(x)) * slope;
+  const double gate = logistic(gelu_turn(x)), bend = gate * logistic(-gelu_turn(x));
+  if (bend == 0) return gate;  // far out, where the slope may be infinite
+  return gate + 2 * x * bend * gelu_linear * (1 + 3 * gelu_cubic * x * x);
 }
 double silu_slope(double x) { return logistic(x) * (1 + x * logistic(-x)); }
 

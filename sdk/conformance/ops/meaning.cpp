@@ -34,9 +34,10 @@ Approximate gelu(const Trial& trial, double x) {
 }
 Approximate gelu_grad(const Trial& trial, double dy, double x) {
   if (trial.integer("tanh") != 0) {
-    const double turn = gelu_turn(x), gate = logistic(turn),
-                 slope = 2 * gelu_linear * (1 + 3 * gelu_cubic * x * x);
-    const double bend = x * gate * logistic(-turn) * slope;
+    const double turn = gelu_turn(x), gate = logistic(turn), rest = gate * logistic(-turn);
+    // Far out nothing is left, and the slope may be infinite.
+    if (rest == 0) return {dy * gate, std::fabs(dy)};
+    const double bend = x * rest * 2 * gelu_linear * (1 + 3 * gelu_cubic * x * x);
     return {dy * (gate + bend), std::fabs(dy) * (1 + std::fabs(bend) * (1 + std::fabs(turn)))};
   }
   const double bend = x * 0.5 * sqrt2 * inv_sqrtpi * std::exp(-0.5 * x * x);

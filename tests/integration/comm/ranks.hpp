@@ -13,12 +13,22 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <type_traits>
 
 namespace comm_test {
 
 inline Result<Runtime> runtime(std::map<std::string, std::string> options = {}) {
   options.emplace("cpu.threads", "1");
   return Runtime::open(test::built_plugins(std::move(options)));
+}
+
+// Words, or what makes them: a plan told for every element of a check that holds is most of a test.
+template <typename What>
+std::string told(const What& what) {
+  if constexpr (std::is_invocable_v<const What&>)
+    return what();
+  else
+    return what;
 }
 
 // What one rank has.
@@ -36,13 +46,14 @@ struct Rank {
     return out;
   }
   // The stream's bytes at `span` are `expected`; `what` names them when not.
-  Status expect(const tn_span& span, const std::vector<std::byte>& expected, const std::string& what) {
+  template <typename What>
+  Status expect(const tn_span& span, const std::vector<std::byte>& expected, const What& what) {
     std::vector<std::byte> found(expected.size());
     if (!found.empty()) TN_TRY(stream.download(found, span));
     TN_TRY(stream.sync());
     const auto wrong = std::mismatch(found.begin(), found.end(), expected.begin());
     if (wrong.first == found.end()) return {};
-    return Status(TN_INTERNAL, what + ": rank " + std::to_string(rank) + " of " + std::to_string(size) +
+    return Status(TN_INTERNAL, told(what) + ": rank " + std::to_string(rank) + " of " + std::to_string(size) +
                                    " has another byte at " + std::to_string(wrong.first - found.begin()) +
                                    " of " + std::to_string(found.size()));
   }

@@ -81,7 +81,7 @@ class Training {
       const std::vector<std::byte> mean = TN_TRY(reference(r_, dtype, own, by));
       const bool outside = i % 5 == 3 && used;
       TN_TRY(r_.expect(outside ? elsewhere_[i].span() : sync.gradient(i), mean,
-                       "parameter " + std::to_string(i) + " of\n" + sync.plan().explain()));
+                       [&] { return "parameter " + std::to_string(i) + " of\n" + sync.plan().explain(); }));
     }
     return {};
   }

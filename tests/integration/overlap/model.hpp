@@ -38,8 +38,9 @@ inline void together(uint32_t size, const std::function<Status(Rank&)>& body, Co
   together(open_cpu(), size, body, std::move(options));
 }
 
-inline Status expect(bool well, const std::string& what) {
-  return well ? Status() : Status(TN_INTERNAL, what);
+template <typename What>
+Status expect(bool well, const What& what) {
+  return well ? Status() : Status(TN_INTERNAL, comm_test::told(what));
 }
 
 // A target on which small buckets pay, so that small models have several.

@@ -42,9 +42,10 @@ Status step(Rank& r, GradientSync& sync, float value) {
     TN_TRY(r.stream.sync());
     const float mean = value + 3 * static_cast<float>(r.size - 1) / 2 + static_cast<float>(i);
     for (size_t k = 0; k < found.size(); ++k)
-      TN_TRY(expect(found[k] == mean + static_cast<float>(k % 50),
-                    "element " + std::to_string(k) + " of " + std::to_string(i) + " is " +
-                        std::to_string(found[k]) + " with\n" + sync.plan().explain()));
+      TN_TRY(expect(found[k] == mean + static_cast<float>(k % 50), [&] {
+        return "element " + std::to_string(k) + " of " + std::to_string(i) + " is " +
+               std::to_string(found[k]) + " with\n" + sync.plan().explain();
+      }));
   }
   return {};
 }

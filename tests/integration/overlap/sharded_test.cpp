@@ -72,8 +72,9 @@ class Training {
         tn_span at = shard.gradient;
         at.offset += part.at * width;
         at.bytes = mean.size();
-        TN_TRY(r_.expect(at, mean,
-                         "shard of " + w_.model[part.parameter].name + " of\n" + sync.plan().explain()));
+        TN_TRY(r_.expect(at, mean, [&] {
+          return "shard of " + w_.model[part.parameter].name + " of\n" + sync.plan().explain();
+        }));
       }
     }
     return {};
@@ -82,7 +83,8 @@ class Training {
   Status check_parameters(GradientSync& sync) {
     for (const uint32_t i : some_order(random_, w_.model.size())) {
       TN_TRY(sync.await(r_.stream, i));
-      TN_TRY(r_.expect(sync.parameter(i), means_[i], w_.model[i].name + " of\n" + sync.plan().explain()));
+      TN_TRY(r_.expect(sync.parameter(i), means_[i],
+                       [&] { return w_.model[i].name + " of\n" + sync.plan().explain(); }));
     }
     return {};
   }

@@ -44,7 +44,7 @@ class Words(Case):
         self.expect(tenon("--version"), 0, "tenon 0.", "plugin ABI 1.0")
 
     def test_every_subcommand_has_help(self):
-        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay", "run", "trace"):
+        for name in ("doctor", "info", "explain", "conform", "new-plugin", "replay", "run", "strategy", "trace"):
             self.expect(tenon(name, "--help"), 0, "Usage: tenon", name)
             self.expect(tenon("help", name), 0, name)
         self.expect(tenon(), 0, "doctor", "conform")
@@ -204,6 +204,57 @@ end
 """
 
 
+class Strategy(Case):
+    def row(self, done, option):
+        """The line of an option, its words one space apart."""
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [" ".join(line.split()) for line in done.stdout.splitlines() if option in line.split()]
+        self.assertEqual(len(lines), 1, done.stdout)
+        return lines[0]
+
+    def test_every_option_says_what_it_comes_to_and_who_set_it(self):
+        done = tenon("strategy")
+        self.expect(done, 0, "[fusion]", "[executor]")
+        self.assertEqual(self.row(done, "fuse_bn_act_ops"), "fuse_bn_act_ops true default")
+        self.assertNotIn("!", done.stdout)
+
+    def test_later_sources_win(self):
+        file = self.folder / "s.toml"
+        file.write_text("nccl_comm_num = 2\nthread_num = 3\na_sync = true\n")
+        words = ("strategy", file, "--preset", "documents")
+        done = tenon(*words)
+        self.assertEqual(self.row(done, "nccl_comm_num"), f"nccl_comm_num 2 {file}")
+        self.assertEqual(self.row(done, "sync_nccl_allreduce"), "sync_nccl_allreduce true preset documents")
+        self.assertTrue(self.row(done, "a_sync").startswith(f"! a_sync false {file}: asked for true; there is no parameter server"))
+        self.assertTrue(self.row(done, "num_threads").startswith(f"! num_threads no effect {file}: asked for 3; it waits for"))
+        done = tenon(*words, FLAGS_fuse_parameter_memory_size="16", TENON_NCCL_COMM_NUM="4")
+        self.assertEqual(self.row(done, "nccl_comm_num"), "nccl_comm_num 4 TENON_NCCL_COMM_NUM")
+        self.assertEqual(self.row(done, "fuse_grad_size_in_MB"), "fuse_grad_size_in_MB 16 FLAGS_fuse_parameter_memory_size")
+        done = tenon(*words, "--set", "nccl_comm_num=auto", TENON_NCCL_COMM_NUM="4")
+        self.assertEqual(self.row(done, "nccl_comm_num"), 'nccl_comm_num "auto" --set')
+
+    def test_it_is_saved_and_printed_as_a_file_that_reads_as_the_same(self):
+        out = self.folder / "out.toml"
+        done = tenon("strategy", "--preset", "documents", "--set", "amp=true", "--save", out, "--toml")
+        self.expect(done, 0, "[amp_configs]")
+        self.assertEqual(out.read_text(), done.stdout)
+        self.assertEqual(tenon("strategy", out, "--toml").stdout, done.stdout)
+
+    def test_the_shipped_strategy_of_the_documents_is_read(self):
+        file = pathlib.Path(os.environ["TENON_TEST_SOURCE_DIR"], "samples", "strategies", "documents_resnet50.toml")
+        self.assertEqual(self.row(tenon("strategy", file), "init_loss_scaling").split(":")[0], f"! init_loss_scaling no effect {file}")
+
+    def test_what_is_wrong_is_told_with_the_nearest_word(self):
+        file = self.folder / "s.toml"
+        file.write_text("fuse_bn_act_op = true\n")
+        self.expect(tenon("strategy", file), 2, "unknown key 'fuse_bn_act_op' (did you mean 'fuse_bn_act_ops'?)", where="stderr")
+        self.expect(tenon("strategy", self.folder / "none.toml"), 2, "none.toml", where="stderr")
+        self.expect(tenon("strategy", "--preset", "document"), 2, "did you mean 'documents'?", where="stderr")
+        self.expect(tenon("strategy", "--set", "amp"), 2, "write KEY=VALUE", where="stderr")
+        self.expect(tenon("strategy", "--set", "apm=true"), 2, "no option is called 'apm' (did you mean 'amp'?)", where="stderr")
+        self.expect(tenon("strategy", "--save", self.folder / "s.toml" / "t.toml"), 2, "t.toml", where="stderr")
+
+
 class Explain(Case):
     def graph(self, text=GRAPH):
         path = self.folder / "small.tg"
@@ -218,11 +269,20 @@ class Explain(Case):
         strategy = self.folder / "s.toml"
         strategy.write_text('[fusion]\nnever_fuse = ["e"]\n')
         done = tenon("explain", self.graph(), "--strategy", strategy, "--effective")
-        self.expect(done, 0, 'never_fuse  = ["e"]', "3 nodes in 3 launches, 0 saved")
+        self.expect(done, 0, f'["e"]        {strategy}', "3 nodes in 3 launches, 0 saved")
         strategy.write_text('[fusion]\nnever_fuse = ["f"]\n')
         self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2, "no node makes a value called 'f'", where="stderr")
         strategy.write_text("[fusion]\nnever = 1\n")
         self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2, "unknown key 'fusion.never'", where="stderr")
+
+    def test_a_strategy_of_the_environment_is_obeyed(self):
+        self.expect(tenon("explain", self.graph(), TENON_ENABLE_AUTO_FUSION="false"), 0, "3 nodes in 3 launches, 0 saved")
+        self.expect(tenon("explain", self.graph(), TENON_ENABLE_AUTO_FUSION="no"), 2, "TENON_ENABLE_AUTO_FUSION is 'no'", where="stderr")
+
+    def test_the_preset_of_the_documents_fuses_nothing(self):
+        strategy = self.folder / "s.toml"
+        strategy.write_text('preset = "documents"\n')
+        self.expect(tenon("explain", self.graph(), "--strategy", strategy), 0, "3 nodes in 3 launches, 0 saved")
 
     def test_bisect_says_that_nothing_differs(self):
         done = tenon("explain", self.graph(), "--bisect", "--seed", "7")
@@ -300,7 +360,7 @@ class Comm(Case):
 
     def resnet(self, *options):
         graph = pathlib.Path(os.environ["TENON_TEST_SOURCE_DIR"], "samples", "graphs", "resnet50.tg")
-        done = tenon("explain", "--comm", graph, *(word for option in options for word in ("--overlap", option)))
+        done = tenon("explain", "--comm", graph, *(word for option in options for word in ("--set", option)))
         return done, [int(line.split()[2]) for line in done.stdout.splitlines() if line[:3].strip().isdigit()]
 
     def test_the_gradients_of_resnet_50_are_grouped_as_the_documents_say(self):
@@ -317,29 +377,29 @@ class Comm(Case):
         self.assertNotEqual(plan[1], plan[2])
 
     def test_a_list_a_model_and_the_options(self):
-        done = tenon("explain", "--comm", self.file(STEP), "--gbit", "1", "--latency-us", "50", "--overlap", "mode=per_tensor",
-                     "--overlap", "nccl_comm_num=2", "--effective")
-        self.expect(done, 0, 'mode                                = "per_tensor"', "4 gradients of", "forward 16.00 ms, backward 30.00 ms",
+        done = tenon("explain", "--comm", self.file(STEP), "--gbit", "1", "--latency-us", "50", "--set", "mode=per_tensor",
+                     "--set", "nccl_comm_num=2", "--effective")
+        self.expect(done, 0, "bucket_mode", "per_tensor", "4 gradients of", "forward 16.00 ms, backward 30.00 ms",
                     "1 Gbit/s and 50 µs", "4 all-reduce operators, after fusion 4; mode per_tensor, 2 streams, 8 ranks", "bf16",
                     "embed.weight", "stream 1")
 
     def test_measured_costs_choose_routes_and_sharded_mode_has_its_own(self):
         costs = self.file(COSTS, "costs.txt")
-        done = tenon("explain", "--comm", self.file(STEP), "--costs", costs, "--overlap", "mode=per_tensor", "--ranks", 8,
-                     "--overlap", "hierarchical_allreduce_inter_nranks=4")
+        done = tenon("explain", "--comm", self.file(STEP), "--costs", costs, "--set", "mode=per_tensor", "--ranks", 8,
+                     "--set", "hierarchical_allreduce_inter_nranks=4")
         self.expect(done, 0, "of 8 ranks, as", " leaders ", " flat ")
-        done = tenon("explain", "--comm", self.file(STEP), "--costs", costs, "--overlap", "sharded=true")
+        done = tenon("explain", "--comm", self.file(STEP), "--costs", costs, "--set", "sharded=true")
         self.expect(done, 0, "4 reduce-scatter operators", "gathered")
 
     def test_a_strategy_is_obeyed(self):
         strategy = self.file('[overlap]\nmode = "none"\n', "s.toml")
         self.expect(tenon("explain", "--comm", self.file(STEP), "--strategy", strategy), 0, "after fusion 1; mode none")
-        self.expect(tenon("explain", "--comm", self.file(STEP), "--strategy", strategy, "--overlap", "mode=ddp"), 2, "excludes",
-                    where="stderr")
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--strategy", strategy, "--set", "mode=ddp"), 0, "mode ddp")
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--set", "uneven_batches=false"), 0, "start bucket by bucket")
 
     def test_the_picture_has_a_bar_for_each_bucket(self):
         picture = self.folder / "step.svg"
-        self.expect(tenon("explain", "--comm", self.file(STEP), "--overlap", "mode=per_tensor", "--svg", picture), 0)
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--set", "mode=per_tensor", "--svg", picture), 0)
         boxes = [box.get("class") for box in xml.parse(picture).iter("{http://www.w3.org/2000/svg}rect")]
         self.assertEqual(boxes.count("send"), 4)
         self.assertEqual(boxes.count("compute"), 2)
@@ -357,8 +417,8 @@ class Comm(Case):
         refuses(STEP, "line 1: a cost is COLLECTIVE BYTES US", costs=self.file("all_reduced 1 2\n", "c1.txt"))
         refuses(STEP, "has no cost of all_reduce", costs=self.file("all_gather 1 2\nall_gather 2 3\n", "c2.txt"))
         refuses(STEP, "c3.txt: all_reduce.flat: a cost table needs two points", costs=self.file("all_reduce 1 2\n", "c3.txt"))
-        refuses(STEP, "--overlap 'mode': write KEY=VALUE", overlap="mode")
-        refuses(STEP, "unknown key 'overlap.modes'", overlap="modes=ddp")
+        refuses(STEP, "--set 'mode': write KEY=VALUE", set="mode")
+        refuses(STEP, "'modes'", set="modes=ddp")
         self.expect(tenon("explain", self.file(STEP), "--ranks", 4), 2, "--ranks requires --comm", where="stderr")
         self.expect(tenon("explain", "--comm", self.file(STEP), "--bisect"), 2, "--bisect", where="stderr")
 

@@ -159,3 +159,13 @@ TEST_CASE("known values: loss scaling") {
   CHECK(scaled(0, 1, 1) == Numbers{64});
   CHECK(scaled(0, 2, 1) == Numbers{128});
 }
+
+TEST_CASE("known values: far out gelu's gradient is 1 or 0, however large its polynomial is") {
+  for (const int64_t tanh_form : {0, 1}) {
+    check_near(result({"gelu_grad",
+                       {number("tanh", tanh_form)},
+                       {reals({2}, {3, 3}), reals({2}, {0x1p+700, -0x1p+700})},
+                       {{2}}}),
+               {3, 0});
+  }
+}

@@ -195,6 +195,25 @@ TEST_CASE("vector math: zeros keep their signs") {
   }
 }
 
+TEST_CASE("vector math: far out gelu's gradient is 1 or 0, however large its polynomial is") {
+  for (const Strategy& strategy : strategies()) {
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : {TN_DTYPE_f64, TN_DTYPE_f32, TN_DTYPE_bf16}) {
+      const Number far = dtype == TN_DTYPE_f64 ? 0x1p+700L : 0x1p+100L;
+      for (const bool tanh_form : {false, true}) {
+        Tensor x(dtype, {2});
+        x.set({0}, far);
+        x.set({1}, -far);
+        const Tensor y = computed(bench, {TN_OP_gelu_grad, tanh_form, nullptr}, x);
+        CHECK_MESSAGE(y.at({0}) == 1, strategy.name()
+                                          << ": " << label(TN_OP_gelu_grad, dtype, {}) << tanh_form);
+        CHECK_MESSAGE(y.at({1}) == 0, strategy.name()
+                                          << ": " << label(TN_OP_gelu_grad, dtype, {}) << tanh_form);
+      }
+    }
+  }
+}
+
 TEST_CASE("vector math: every f32 on a grid is cast to each half as it is rounded") {
   const auto step = tenon::test::full_or<uint32_t>("bit patterns apart", 16381, 61);
   const Tensor x = samples_of_f32(step);
