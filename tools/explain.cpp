@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// explain.cpp: `tenon explain GRAPH.tg`: how a graph would be cut for a device, and why.
+// explain.cpp: `tenon explain GRAPH.tg`: how a graph would be cut for a device, and why; with --comm, when its gradients
+// would leave.
 #include "command.hpp"
+#include "explain_comm.hpp"
+#include "text_file.hpp"
 
 #include <tenon/plan.hpp>
 #include <tenon/runtime.hpp>
 #include <tenon/strategy.hpp>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <memory>
 
 namespace tenon::tool {
@@ -17,23 +18,17 @@ namespace {
 
 struct Asked {
   std::string file{}, device = "cpu", strategy{}, dot{}, svg{};
-  bool bisect = false, effective = false;
+  bool bisect = false, effective = false, comm = false;
   double bound = 1e-2;
   uint64_t seed = 1;
-  std::vector<std::string> folders{}, options{};
+  std::vector<std::string> folders{}, options{}, settings{};
+  CommQuestion question{};  // of --comm
 };
 
 void say(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-Result<std::string> contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
-    return Status(TN_NOT_FOUND, "'" + path + "' does not open: name a graph in text form (docs/graph.md)");
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
-Result<Graph> graph_of(const std::string& path) {
-  auto graph = Graph::parse(TN_TRY(contents(path)));
+Result<Graph> graph_of(const std::string& path, const std::string& text) {
+  auto graph = Graph::parse(text);
   if (!graph.ok()) return Status(graph.code(), path + ": " + std::string(graph.message()));
   return graph;
 }
@@ -46,12 +41,6 @@ Result<std::map<std::string, std::string>> runtime_options(const std::vector<std
     options[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return options;
-}
-
-Status write(const std::string& path, const std::string& picture) {
-  std::ofstream file(path);
-  file << picture;
-  return file.flush() ? Status() : Status(TN_INVALID, "'" + path + "' cannot be written");
 }
 
 // Around what is fused.
@@ -87,23 +76,71 @@ Result<int> tell_bisect(const Asked& asked, const Graph& graph, Device& device, 
   return exit_bad;
 }
 
-Result<int> explained(const Asked& asked) {
-  const Graph graph = TN_TRY(graph_of(asked.file));
-  Strategy strategy;
-  if (!asked.strategy.empty()) TN_TRY(strategy.read_file(asked.strategy));
-  TN_TRY(strategy.take_environment());
-  if (asked.effective) say(strategy.explain());
-  if (!asked.dot.empty()) TN_TRY(write(asked.dot, graph.dot()));
+struct Opened {
+  Runtime runtime;
+  Device device;
+};
+
+Result<Opened> opened(const Asked& asked, const Strategy& strategy) {
   RuntimeOptions how{.search_path = asked.folders};
   how.options = TN_TRY(runtime_options(asked.options));
   how.options.merge(strategy.runtime());
   Runtime runtime = TN_TRY(Runtime::open(std::move(how)));
   Device device = TN_TRY(runtime.device(asked.device));
-  const FusionTarget target = TN_TRY(fusion_target(device));
+  return Opened{std::move(runtime), std::move(device)};
+}
+
+// Sources in the order in which a later one wins.
+Result<Strategy> strategy_of(const Asked& asked) {
+  Strategy strategy;
+  if (!asked.strategy.empty()) TN_TRY(strategy.read_file(asked.strategy));
+  TN_TRY(strategy.take_environment());
+  for (const std::string& text : asked.settings) {
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) return Status(TN_INVALID, "--set '" + text + "': write KEY=VALUE");
+    TN_TRY(strategy.set(text.substr(0, equals), text.substr(equals + 1), "--set"));
+  }
+  return strategy;
+}
+
+// A list is known by not being a graph.
+Result<CommStep> step_asked(const Asked& asked, const std::string& text, const Strategy& strategy) {
+  if (!text.starts_with("tenon-graph")) return listed_step(text, asked.file);
+  const Graph graph = TN_TRY(graph_of(asked.file, text));
+  Opened on = TN_TRY(opened(asked, strategy));
+  const FusionTarget target = TN_TRY(fusion_target(on.device));
+  return step_of(graph, TN_TRY(fuse(graph, target, strategy.fusion(target))), on.device.name());
+}
+
+Result<int> tell_comm(const Asked& asked, const std::string& text, const Strategy& strategy) {
+  CommStep step = TN_TRY(step_asked(asked, text, strategy));
+  const SyncOptions sync = strategy.sync();
+  step.profile.loss_scaling = sync.loss_scaling;
+  step.profile.clip_global_norm = sync.clip_global_norm;
+  step.profile.uneven_batches = sync.uneven_batches;
+  const CommLink link = TN_TRY(link_of(asked.question));
+  const CommPlan plan = TN_TRY(plan_communication(step.profile, link.target, strategy.overlap()));
+  if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, plan.svg()));
+  say(told(step, link, plan));
+  return exit_good;
+}
+
+Result<int> explained(const Asked& asked) {
+  const std::string text = TN_TRY(text_of(asked.file));
+  const Strategy strategy = TN_TRY(strategy_of(asked));
+  if (asked.comm) {
+    if (asked.effective) say(strategy.explain());
+    return tell_comm(asked, text, strategy);
+  }
+  const Graph graph = TN_TRY(graph_of(asked.file, text));
+  if (asked.effective) say(strategy.explain());
+  if (!asked.dot.empty()) TN_TRY(write_text(asked.dot, graph.dot()));
+  Opened on = TN_TRY(opened(asked, strategy));
+  const FusionTarget target = TN_TRY(fusion_target(on.device));
   const FusionOptions fusion = strategy.fusion(target);
-  if (asked.bisect) return tell_bisect(asked, graph, device, {.fusion = fusion});
+  if (asked.bisect) return tell_bisect(asked, graph, on.device, {.fusion = fusion});
   const FusionCut cut = TN_TRY(fuse(graph, target, fusion));
-  if (!asked.svg.empty()) TN_TRY(write(asked.svg, graph.svg(frames_of(cut))));
+  if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, graph.svg(frames_of(cut))));
   say(explain(graph, target, cut));
   return exit_good;
 }
@@ -114,20 +151,51 @@ int run_explain(const Asked& asked) {
   return told.ok() ? *told : usage_error(std::string(told.message()));
 }
 
+void add_comm(CLI::App& app, const std::shared_ptr<Asked>& asked) {
+  CLI::Option* const comm = app.add_flag(
+      "--comm", asked->comm,
+      "Plans when gradients leave: those of a training graph's updates, or of a list (docs/overlap.md)");
+  app.add_option("--ranks", asked->question.link.ranks, "With --comm: how many ranks there are")
+      ->needs(comm)
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  CLI::Option* const costs = app.add_option("--costs", asked->question.costs,
+                                            "With --comm: measured times, as lines COLLECTIVE BYTES US")
+                                 ->needs(comm)
+                                 ->type_name("FILE");
+  app.add_option("--gbit", asked->question.link.gbit, "With --comm: Gbit/s of the modelled link")
+      ->needs(comm)
+      ->excludes(costs)
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--latency-us", asked->question.link.latency_us,
+                 "With --comm: microseconds to a neighbour on the modelled link")
+      ->needs(comm)
+      ->excludes(costs)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  for (const char* other : {"--bisect", "--dot"}) comm->excludes(app.get_option(other));
+}
+
 }  // namespace
 
 Command add_explain(CLI::App& tool) {
-  CLI::App* app =
-      tool.add_subcommand("explain", "Tells how a graph is fused for a device, and why not otherwise");
+  CLI::App* app = tool.add_subcommand(
+      "explain", "Tells how a graph is fused for a device, or when its gradients leave, and why");
   const auto asked = std::make_shared<Asked>();
-  app->add_option("GRAPH", asked->file, "A graph in text form (.tg)");
+  app->add_option("GRAPH", asked->file, "A graph in text form (.tg); with --comm also a list");
   app->add_option("--device", asked->device, "The device, as \"cpu\", \"cuda:1\" or \"best\"")
       ->capture_default_str();
   app->add_option("--strategy", asked->strategy, "A strategy file")->type_name("FILE");
+  app->add_option("--set", asked->settings,
+                  "One option of the strategy, after file and environment, as \"mode=documents\"")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
   app->add_flag("--effective", asked->effective, "First what every option of the strategy comes to");
   app->add_option("--dot", asked->dot, "Writes a picture for Graphviz")->type_name("FILE");
   CLI::Option* const svg =
-      app->add_option("--svg", asked->svg, "Writes a picture with a frame around what is fused")
+      app->add_option("--svg", asked->svg,
+                      "Writes a picture: a frame around what is fused, or the lanes of --comm")
           ->type_name("FILE");
   app->add_flag("--bisect", asked->bisect,
                 "Runs the graph on random inputs and finds the fusion that changes a result")
@@ -142,6 +210,7 @@ Command add_explain(CLI::App& tool) {
   app->add_option("--plugin-path", asked->folders, "Folders to search for plugins first")
       ->type_name("DIR")
       ->allow_extra_args(false);
+  add_comm(*app, asked);
   return {app, [asked] { return run_explain(*asked); }};
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // trace_page.cpp: the data of the page, and the page around it.
 //
-// Invariant: sums come from `summarize` alone; the page adds nothing up. Times are ns since the trace's first event.
+// Invariant: sums come from `summarize` alone; the page adds nothing up. Times are ns since the run's first event.
 #include "trace_page.hpp"
 
 #include "timeline/page.hpp"
@@ -51,8 +51,8 @@ std::vector<std::vector<uint32_t>> events_by_lane(const Trace& trace) {
   return out;
 }
 
-Json lane_of(const Trace& trace, uint32_t number, const std::vector<uint32_t>& order, int64_t begin,
-             Names& names) {
+Json lane_of(const Trace& trace, uint32_t number, const std::vector<uint32_t>& order, size_t run,
+             int64_t begin, Names& names) {
   const TraceLane& lane = trace.lanes[number];
   Json events = Json::array();
   std::set<int> kinds;
@@ -72,20 +72,18 @@ Json lane_of(const Trace& trace, uint32_t number, const std::vector<uint32_t>& o
     end = std::max(end, event.end_ns - begin);
     longest = std::max(longest, length);
   }
-  return {{"rank", lane.rank}, {"device", lane.device}, {"stream", lane.stream},      {"kinds", kinds},
-          {"end", end},        {"longest", longest},    {"events", std::move(events)}};
+  return {{"run", run},     {"rank", lane.rank}, {"device", lane.device}, {"stream", lane.stream},
+          {"kinds", kinds}, {"end", end},        {"longest", longest},    {"events", std::move(events)}};
 }
 
 // By rank, then as they came.
-Json lanes_of(const Trace& trace, int64_t begin, Names& names) {
+void add_lanes(const Trace& trace, size_t run, int64_t begin, Names& names, Json& out) {
   const auto events = events_by_lane(trace);
   std::vector<uint32_t> order(trace.lanes.size());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),
                    [&](uint32_t a, uint32_t b) { return trace.lanes[a].rank < trace.lanes[b].rank; });
-  Json out = Json::array();
-  for (const uint32_t lane : order) out.push_back(lane_of(trace, lane, events[lane], begin, names));
-  return out;
+  for (const uint32_t lane : order) out.push_back(lane_of(trace, lane, events[lane], run, begin, names));
 }
 
 Json totals_of(const TraceTotals& totals) {
@@ -103,21 +101,15 @@ Json bucket_of(const TraceBucket& bucket) {
           {"most", bucket.most_ns}};
 }
 
-Json data_of(const Trace& trace, const std::vector<std::string>& files) {
-  const TraceSummary sums = summarize(trace);
-  const int64_t begin = begin_of(trace);
-  Names names;
-  Json out{{"files", files},
-           {"lanes", lanes_of(trace, begin, names)},
-           {"names", names.all()},
-           {"all", totals_of(sums.all)},
-           {"notes", sums.notes}};
+Json run_of(const TraceRun& run, int64_t begin) {
+  const TraceSummary sums = summarize(run.trace);
+  Json out{{"name", run.name}, {"all", totals_of(sums.all)}, {"notes", sums.notes}};
   out["ranks"] = out["buckets"] = Json::array();
   out["exposed"] = Json::object();
   for (const TraceTotals& totals : sums.ranks) {
     out["ranks"].push_back(totals_of(totals));
     Json& pieces = out["exposed"][std::to_string(totals.rank)] = Json::array();
-    for (const TraceInterval& piece : exposed_communication(trace, totals.rank)) {
+    for (const TraceInterval& piece : exposed_communication(run.trace, totals.rank)) {
       pieces.push_back(piece.begin_ns - begin);
       pieces.push_back(piece.end_ns - begin);
     }
@@ -126,10 +118,22 @@ Json data_of(const Trace& trace, const std::vector<std::string>& files) {
   return out;
 }
 
+Json data_of(const std::vector<TraceRun>& runs) {
+  Names names;
+  Json lanes = Json::array(), told = Json::array(), files = Json::array();
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const int64_t begin = begin_of(runs[i].trace);
+    add_lanes(runs[i].trace, i, begin, names, lanes);
+    told.push_back(run_of(runs[i], begin));
+    for (const std::string& file : runs[i].files) files.push_back(file);
+  }
+  return {{"files", files}, {"runs", told}, {"lanes", lanes}, {"names", names.all()}};
+}
+
 }  // namespace
 
-std::string trace_page(const Trace& trace, const std::vector<std::string>& files) {
-  const std::string data = data_of(trace, files).dump(-1, ' ', false, Json::error_handler_t::replace);
+std::string trace_page(const std::vector<TraceRun>& runs) {
+  const std::string data = data_of(runs).dump(-1, ' ', false, Json::error_handler_t::replace);
   std::string inside;  // of <script>, where "</script>" and "<!--" would end or change it
   inside.reserve(data.size());
   for (const char c : data) inside += c == '<' ? std::string("\\u003c") : std::string(1, c);

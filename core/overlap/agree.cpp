@@ -16,7 +16,8 @@ std::string settings(const SyncOptions& options, Basis basis) {
          std::to_string(options.warm_up_steps) + ", measure_every " + std::to_string(options.measure_every) +
          (options.hook.name.empty() ? ", no hook" : ", hook " + base::quoted(options.hook.name)) +
          (basis.costs_given ? ", costs given" : ", costs measured") +
-         (basis.grouped ? ", routes through groups" : ", no routes through groups");
+         (basis.grouped ? ", routes through groups" : ", no routes through groups") +
+         (options.sums ? ", sums" : ", no sums");
 }
 
 // A number for what the plan's hash does not cover.
@@ -24,7 +25,7 @@ uint64_t settings_word(const SyncOptions& options, Basis basis) {
   uint64_t hook = 0;
   for (const char c : options.hook.name) hook = hook * 131 + static_cast<unsigned char>(c) + 1;
   return hook << 8 ^ uint64_t { options.warm_up_steps } << 32 ^ uint64_t { options.measure_every } << 8 ^
-         static_cast<uint64_t>(options.average) << 1 ^ (basis.grouped ? 8u : 0u) ^
+         static_cast<uint64_t>(options.average) << 1 ^ (options.sums ? 16u : 0u) ^ (basis.grouped ? 8u : 0u) ^
          (basis.costs_given ? 1u : 0u);
 }
 

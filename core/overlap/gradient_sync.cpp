@@ -32,7 +32,8 @@ Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
   }
   compute = on;
   TN_TRY(follow(compute));
-  issuer.begin(compute, how);
+  issuer.begin(compute, how, is_ordered());
+  sums.forget();
   running = true;
   return moved;
 }
@@ -47,7 +48,32 @@ Status GradientSync::State::tell(uint32_t i, const Point& when, const tn_span* f
 
 Status GradientSync::State::arrive(uint32_t i, const Point& when, const tn_span& from) {
   if (issuer.sends() && is_measured()) TN_TRY(kept(arrivals.note(i, compute)));
-  return kept(issuer.ready(i, when, from));
+  TN_TRY(kept(issuer.ready(i, when, from)));
+  return is_ordered() && issuer.sends() ? kept(release(false)) : Status();
+}
+
+// Lets go what all ranks have ready. `now`: also where that is known only after waiting.
+Status GradientSync::State::release(bool now) {
+  const auto least = TN_TRY(sums.least(now));
+  return least ? issuer.release(static_cast<uint32_t>(*least)) : Status();
+}
+
+Status GradientSync::State::check_sum(const tn_span& numbers, DType dtype) const {
+  if (!broken.ok()) return Status(broken.error());
+  if (!options.sums)
+    return Status(TN_INVALID,
+                  "sum needs its place in the order of buckets: create it with SyncOptions::sums = true");
+  const uint64_t width = bytes(dtype, 1);
+  if (numbers.bytes % width == 0) return {};
+  return Status(TN_INVALID, "sum: " + std::to_string(numbers.bytes) + " bytes are no elements of " +
+                                std::string(name(dtype)) + ", which have " + std::to_string(width));
+}
+
+Status GradientSync::State::sum(Stream& stream, const tn_span& numbers, DType dtype) {
+  if (!is_ordered()) return {};
+  if (!running || !issuer.sends()) return sums.launch(stream, numbers, dtype, {});
+  TN_TRY(release(true));
+  return sums.launch(stream, numbers, dtype, static_cast<int32_t>(issuer.complete_buckets()));
 }
 
 Status GradientSync::State::bring_rows(uint32_t i, const tn_span& indices, const tn_span& values) {
@@ -64,12 +90,14 @@ Status GradientSync::State::bring_rows(uint32_t i, const tn_span& indices, const
 }
 
 Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
+  // A sum that failed ends the step here, before this rank sends what others would take for right.
+  if (is_ordered() && issuer.sends()) TN_TRY(release(true));
   TN_TRY(issuer.complete(mine));
   running = false;
   if (!issuer.sends()) return {};
   TN_TRY(sparse.launch(compute));
   TN_TRY(issuer.join(stream));
-  TN_TRY(averaging.run(stream));
+  TN_TRY(timeline.measure(stream, {.name = "average"}, [&] { return averaging.run(stream); }));
   TN_TRY(sparse.average(stream, averaging.divisor()));
   TN_TRY(issuer.scatter(stream));
   done = TN_TRY(stream.record());
@@ -155,7 +183,17 @@ Status GradientSync::finish(Stream& stream, const Contribution& mine) {
   return state_->kept(state_->finish(stream, mine));
 }
 
+Status GradientSync::sum(Stream& stream, const tn_span& numbers, DType dtype) {
+  TN_TRY(state_->check_sum(numbers, dtype));
+  return state_->kept(state_->sum(stream, numbers, dtype));
+}
+
 Result<bool> GradientSync::join(Stream& stream) {
+  if (state_->options.sums)
+    return Status(TN_INVALID,
+                  "join: a rank without batches has nothing for the sums of forward and backward: give all "
+                  "ranks as many "
+                  "batches");
   TN_TRY(state_->refuse_unless(false));
   TN_TRY(state_->refuse_ungathered());
   auto goes_on = state_->join(stream);

@@ -83,6 +83,8 @@ Status Issuer::lay_out(Device& device, const Buffer& arena) {
     launch.members = static_cast<uint32_t>(members_.size()) - launch.first_member;
     launches_.push_back(std::move(launch));
   }
+  last_of_lane_.resize(lanes_.size());
+  for (uint32_t i = 0; i < launches_.size(); ++i) last_of_lane_[launches_[i].lane] = i;
   for (const std::vector<uint32_t>& of : buckets_of) {
     first_bucket_.push_back(static_cast<uint32_t>(buckets_.size()));
     buckets_.insert(buckets_.end(), of.begin(), of.end());
@@ -92,29 +94,22 @@ Status Issuer::lay_out(Device& device, const Buffer& arena) {
 }
 
 Status Issuer::make_stage(Device& device) {
-  const uint64_t bytes = plan_.tail().bytes, words = plan_.tail().words();
-  auto pinned = device.allocate(lanes_[0].stream, bytes * TailStage::turns, MemoryKind::host);
-  Result<uint64_t> address = pinned.ok() ? pinned->address() : Result<uint64_t>(Status(pinned.error()));
-  if (!address.ok() && address.code() != TN_UNSUPPORTED) return std::move(address).failure();
-  if (address.ok())
-    stage_.pinned = std::move(pinned).take();
-  else
-    stage_.pageable.resize(words * TailStage::turns);
-  float* const all = address.ok() ? reinterpret_cast<float*>(*address) : stage_.pageable.data();
+  const uint64_t bytes = plan_.tail().bytes;
+  stage_.host = TN_TRY(Stage::open(device, lanes_[0].stream, bytes * TailStage::turns));
   for (uint32_t i = 0; i < TailStage::turns; ++i) {
-    stage_.words[i] = all + i * words;
-    stage_.spans[i] = address.ok() ? TN_TRY(stage_.pinned.slice(i * bytes, bytes))
-                                   : Stream::host_span(stage_.words[i], bytes);
+    stage_.words[i] = reinterpret_cast<float*>(stage_.host.data() + i * bytes);
+    stage_.spans[i] = TN_TRY(stage_.host.span(i * bytes, bytes));
   }
   return {};
 }
 
-void Issuer::begin(const Stream& compute, Backward how) {
+void Issuer::begin(const Stream& compute, Backward how, bool held) {
   compute_ = compute;
   how_ = how;
   std::fill(arrived_.begin(), arrived_.end(), uint8_t{0});
   for (size_t i = 0; i < launches_.size(); ++i) pending_[i] = launches_[i].members;
   next_ = 0;
+  released_ = held ? 0 : static_cast<uint32_t>(launches_.size());
 }
 
 Status Issuer::check(uint32_t gradient) const {
@@ -170,8 +165,20 @@ void Issuer::count_in(uint32_t gradient) {
 }
 
 Status Issuer::launch_ready() {
-  while (next_ + 1 < launches_.size() && pending_[next_] == 0) TN_TRY(launch(next_++, nullptr));
+  while (next_ < released_ && next_ + 1 < launches_.size() && pending_[next_] == 0)
+    TN_TRY(launch(next_++, nullptr));
   return {};
+}
+
+uint32_t Issuer::complete_buckets() const noexcept {
+  uint32_t count = next_;
+  while (count + 1 < launches_.size() && pending_[count] == 0) ++count;
+  return count;
+}
+
+Status Issuer::release(uint32_t buckets) {
+  released_ = std::max(released_, buckets);
+  return launch_ready();
 }
 
 Status Issuer::complete(const Contribution& mine) {
@@ -185,7 +192,7 @@ Status Issuer::complete(const Contribution& mine) {
     if (used_[i] == 0) TN_TRY(compute_.fill(slots_[i]));
     count_in(i);
   }
-  TN_TRY(launch_ready());
+  TN_TRY(release(static_cast<uint32_t>(launches_.size())));
   TN_TRY(launch(next_++, &mine));
   held_backwards_ = 0;
   held_samples_ = 0;
@@ -195,24 +202,27 @@ Status Issuer::complete(const Contribution& mine) {
 Status Issuer::launch(uint32_t bucket, const Contribution* mine) {
   Launch& launch = launches_[bucket];
   Lane& lane = lanes_[launch.lane];
-  TN_TRY(lane.stream.wait(TN_TRY(compute_.record())));
-  for (uint32_t i = launch.first_member; i < launch.first_member + launch.members; ++i)
-    TN_TRY(lane.stream.wait(points_[members_[i].gradient]));
-  TN_TRY(copy_brought(lane.stream, launch, Way::in));
+  TN_TRY(timeline_.measure(lane.stream, work_of(TraceKind::wait, bucket),
+                           [&] { return await_members(lane.stream, launch); }));
+  TN_TRY(copy_brought(lane.stream, bucket, Way::in));
   if (mine != nullptr) TN_TRY(send_tail(lane, *mine));
-  TN_TRY(submit_measured(lane, bucket));
-  return plan_.options().sync_nccl_allreduce ? lane.stream.sync() : Status();
+  Timeline::Work work = work_of(TraceKind::collective, bucket);
+  work.bytes = plan_.buckets()[bucket].bytes;
+  work.predicted_ns = plan_.buckets()[bucket].end_ns - plan_.buckets()[bucket].start_ns;
+  TN_TRY(timeline_.measure(lane.stream, work, [&] { return submit(lane, launch); }));
+  if (!plan_.options().sync_nccl_allreduce) return {};
+  return timeline_.measure_host(work_of(TraceKind::host, bucket), [&] { return lane.stream.sync(); });
 }
 
-Status Issuer::submit_measured(Lane& lane, uint32_t bucket) {
-  const Launch& launch = launches_[bucket];
-  const Bucket& planned = plan_.buckets()[bucket];
-  const Timeline::Work work{.kind = TraceKind::collective,
-                            .name = launch.name,
-                            .bytes = planned.bytes,
-                            .bucket = bucket,
-                            .predicted_ns = planned.end_ns - planned.start_ns};
-  return timeline_.measure(lane.stream, work, [&] { return submit(lane, launch); });
+Timeline::Work Issuer::work_of(TraceKind kind, uint32_t bucket) const noexcept {
+  return {.kind = kind, .name = launches_[bucket].name, .bucket = bucket};
+}
+
+Status Issuer::await_members(Stream& stream, const Launch& launch) {
+  TN_TRY(stream.wait(TN_TRY(compute_.record())));
+  for (uint32_t i = launch.first_member; i < launch.first_member + launch.members; ++i)
+    TN_TRY(stream.wait(points_[members_[i].gradient]));
+  return {};
 }
 
 Status Issuer::submit(Lane& lane, const Launch& launch) {
@@ -224,25 +234,31 @@ Status Issuer::submit(Lane& lane, const Launch& launch) {
   return lane.groups.submit(lane.stream, ops, launch.route);
 }
 
-Status Issuer::copy_brought(Stream& stream, Launch& launch, Way way) {
+Status Issuer::copy_brought(Stream& stream, uint32_t bucket, Way way) {
+  Launch& launch = launches_[bucket];
   parts_.clear();
+  uint64_t bytes = 0;
   for (const Member& member : std::span(members_).subspan(launch.first_member, launch.members)) {
     const tn_span& elsewhere = brought_[member.gradient];
     if (elsewhere.bytes == 0) continue;
     const tn_span there = part(elsewhere, member.first, member.place.bytes);
     parts_.push_back(way == Way::in ? FusedCopy::Part{member.dtype, member.place, there}
                                     : FusedCopy::Part{member.dtype, there, member.place});
-    copied_.bytes += member.place.bytes;
+    bytes += member.place.bytes;
   }
+  if (parts_.empty()) return {};
   const uint64_t before = launch.brought.launches();
-  TN_TRY(launch.brought.run(stream, parts_));
-  copied_.launches += launch.brought.launches() - before;
+  Timeline::Work work = work_of(TraceKind::copy, bucket);
+  work.bytes = bytes;
+  TN_TRY(timeline_.measure(stream, work, [&] { return launch.brought.run(stream, parts_); }));
+  copied_ += {bytes, launch.brought.launches() - before};
   return {};
 }
 
 Status Issuer::send_tail(Lane& lane, const Contribution& mine) {
   const uint32_t turn = stage_.turn++ % TailStage::turns;
-  TN_TRY(stage_.sent[turn].sync());
+  TN_TRY(timeline_.measure_host(work_of(TraceKind::host, static_cast<uint32_t>(launches_.size()) - 1),
+                                [&] { return stage_.sent[turn].sync(); }));
   const std::span<float> words(stage_.words[turn], plan_.tail().words());
   TN_TRY(plan_.tail().write(words, held_samples_, false, used_, mine.done));
   TN_TRY(lane.stream.copy(tail_, stage_.spans[turn]));
@@ -253,13 +269,17 @@ Status Issuer::send_tail(Lane& lane, const Contribution& mine) {
 }
 
 Status Issuer::join(Stream& stream) {
-  for (Lane& lane : lanes_) TN_TRY(stream.wait(TN_TRY(lane.stream.record())));
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const auto wait = [&]() -> Status { return stream.wait(TN_TRY(lanes_[i].stream.record())); };
+    TN_TRY(timeline_.measure(stream, work_of(TraceKind::wait, last_of_lane_[i]), wait));
+  }
   return {};
 }
 
 Status Issuer::scatter(Stream& stream) {
   if (!plan_.options().sharded) {
-    for (Launch& launch : launches_) TN_TRY(copy_brought(stream, launch, Way::back));
+    for (uint32_t bucket = 0; bucket < launches_.size(); ++bucket)
+      TN_TRY(copy_brought(stream, bucket, Way::back));
   }
   std::fill(used_.begin(), used_.end(), uint8_t{0});
   std::fill(brought_.begin(), brought_.end(), tn_span{});

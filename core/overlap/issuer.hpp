@@ -7,6 +7,7 @@
 
 #include "overlap/fused_copy.hpp"
 #include "overlap/lane.hpp"
+#include "overlap/stage.hpp"
 
 #include <tenon/device.hpp>
 #include <tenon/gradient_sync.hpp>
@@ -24,8 +25,8 @@ class Issuer {
   static Result<Issuer> prepare(Device& device, std::span<Lane> lanes, const CommPlan& plan,
                                 const Buffer& arena, const CommHook& hook, const Timeline& timeline);
 
-  // A backward begins on `compute`. [stream's thread; cannot fail]
-  void begin(const Stream& compute, Backward how);
+  // A backward begins on `compute`. `held`: buckets leave in `release` and `complete` only. [stream's thread; cannot fail]
+  void begin(const Stream& compute, Backward how, bool held);
   // TN_INVALID for a position that no parameter has. [any-thread; does not block; may fail]
   Status check(uint32_t gradient) const;
   // TN_INVALID, naming the parameter, for what may not be told now. [any-thread; does not block; may fail]
@@ -35,6 +36,10 @@ class Issuer {
   // After `check`: counts it in, and launches what that completes. `from`: where it lies, when not in its slot.
   // [stream's thread; may fail]
   Status ready(uint32_t gradient, const Point& when, const tn_span& from);
+  // How many buckets, from the first on, have left or could leave but for being held. [any-thread; cannot fail]
+  uint32_t complete_buckets() const noexcept;
+  // Launches so many of them, from the first on, which are complete. [stream's thread; may fail]
+  Status release(uint32_t buckets);
   // After `check`: the backward is over; of Backward::sync: launches the rest. [stream's thread; may fail]
   Status complete(const Contribution& mine);
   // Later work on `stream` follows all buckets. [stream's thread; may fail]
@@ -72,8 +77,7 @@ class Issuer {
   // Where the words of the tail wait to be copied: those of this step and of the one before.
   struct TailStage {
     static constexpr uint32_t turns = 2;
-    Buffer pinned{};
-    std::vector<float> pageable{};  // where the device has no pinned memory
+    Stage host{};
     std::array<float*, turns> words{};
     std::array<tn_span, turns> spans{};
     std::array<Point, turns> sent{};
@@ -86,12 +90,14 @@ class Issuer {
   void count_in(uint32_t gradient);
   Status launch_ready();
   Status launch(uint32_t bucket, const Contribution* mine);
+  Timeline::Work work_of(TraceKind kind, uint32_t bucket) const noexcept;
+  Status await_members(Stream& stream, const Launch& launch);
   Status submit(Lane& lane, const Launch& launch);
   Status submit_measured(Lane& lane, uint32_t bucket);
   Status send_tail(Lane& lane, const Contribution& mine);
   enum class Way : uint8_t { in, back };
   // Copies those members of the bucket that lie elsewhere.
-  Status copy_brought(Stream& stream, Launch& launch, Way way);
+  Status copy_brought(Stream& stream, uint32_t bucket, Way way);
   static tn_span part(const tn_span& whole, uint64_t offset, uint64_t bytes) noexcept;
 
   CommPlan plan_{};
@@ -104,6 +110,7 @@ class Issuer {
   Timeline timeline_{};
   std::vector<Hooked> hooked_{};
   std::vector<Member> members_{};
+  std::vector<uint32_t> last_of_lane_{};              // the last bucket of each
   std::vector<uint32_t> first_bucket_{}, buckets_{};  // of gradient g: buckets_[first_bucket_[g] … [g + 1])
   TailStage stage_{};
 
@@ -115,6 +122,7 @@ class Issuer {
   std::vector<tn_span> brought_{};           // where gradients lie that do not lie in their slots
   std::vector<FusedCopy::Part> parts_{};     // of one copy
   uint32_t next_ = 0;                        // bucket
+  uint32_t released_ = 0;                    // buckets that may leave
   uint64_t held_samples_ = 0;
   CopyTotals copied_{};
   uint32_t held_backwards_ = 0;

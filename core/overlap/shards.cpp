@@ -30,6 +30,7 @@ Result<Shards> Shards::prepare(Device& device, std::span<Lane> lanes, const Comm
     out.slots_.push_back(TN_TRY(out.parameters_.slice(slot.offset, slot.bytes)));
   out.bucket_of_.resize(out.slots_.size());
   out.there_.resize(plan.buckets().size());
+  out.gather_of_.resize(plan.buckets().size());
   for (uint32_t i = 0; i < plan.buckets().size(); ++i) TN_TRY(out.add_shards(plan, i, gradients));
   for (const uint32_t i : plan.gathers()) TN_TRY(out.add_gather(plan, i));
   return out;
@@ -73,6 +74,7 @@ Status Shards::add_gather(const CommPlan& plan, uint32_t bucket) {
                                       TN_TRY(parameters_.slice(view.offset, view.bytes)), view.dtype));
   }
   gather.ops = static_cast<uint32_t>(ops_.size()) - gather.first_op;
+  gather_of_[bucket] = static_cast<uint32_t>(gathers_.size());
   gathers_.push_back(std::move(gather));
   return {};
 }
@@ -92,16 +94,26 @@ Status Shards::gather(Stream& updated, Stream& compute) {
   const Point written = TN_TRY(updated.record())
   , read = TN_TRY(compute.record());
   for (Lane& lane : lanes_) {
-    TN_TRY(lane.stream.wait(written));
-    TN_TRY(lane.stream.wait(read));
+    TN_TRY(timeline_.measure(lane.stream, {.kind = TraceKind::wait, .name = "updates"}, [&]() -> Status {
+      TN_TRY(lane.stream.wait(written));
+      return lane.stream.wait(read);
+    }));
   }
   for (const Gather& gather : gathers_) {
     Lane& lane = lanes_[gather.lane];
     if (gather.ops > 0) TN_TRY(submit(lane, gather));
     there_[gather.bucket] = TN_TRY(lane.stream.record());
-    if (waits_) TN_TRY(lane.stream.sync());
+    if (!waits_) continue;
+    TN_TRY(timeline_.measure_host({.name = gather.name, .bucket = gather.bucket},
+                                  [&] { return lane.stream.sync(); }));
   }
   return {};
+}
+
+Status Shards::follow(Stream& stream, uint32_t i) {
+  const Gather& gather = gathers_[gather_of_[bucket_of_[i]]];
+  return timeline_.measure(stream, {.kind = TraceKind::wait, .name = gather.name, .bucket = gather.bucket},
+                           [&] { return stream.wait(there_[gather.bucket]); });
 }
 
 }  // namespace tenon::overlap

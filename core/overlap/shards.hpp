@@ -36,7 +36,7 @@ class Shards {
   // Launches the all-gathers, after what is on both streams by now. [stream's thread; may fail]
   Status gather(Stream& updated, Stream& compute);
   // Later work on `stream` follows the gather of parameter `i`. [stream's thread; may fail]
-  Status follow(Stream& stream, uint32_t i) { return stream.wait(there_[bucket_of_[i]]); }
+  Status follow(Stream& stream, uint32_t i);
   // Declares what `stream` did with the parameters. [stream's thread; may fail]
   Status used_on(Stream& stream) { return parameters_.used_on(stream); }
 
@@ -59,6 +59,7 @@ class Shards {
   std::vector<tn_span> slots_{};
   std::vector<Shard> own_{};
   std::vector<Gather> gathers_{};
+  std::vector<uint32_t> gather_of_{};  // of each bucket
   std::vector<CommOp> ops_{};
   std::vector<uint32_t> bucket_of_{};  // of each parameter
   std::vector<Point> there_{};         // the parameters of each bucket

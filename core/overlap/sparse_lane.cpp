@@ -21,16 +21,21 @@ tn_span part(const tn_span& whole, uint64_t offset, uint64_t bytes) {
 
 }  // namespace
 
-Result<SparseLane> SparseLane::prepare(Device& device, Lane& lane, const CommPlan& plan, Average how) {
+Result<SparseLane> SparseLane::prepare(Device& device, Lane& lane, const CommPlan& plan, Average how,
+                                       const Timeline& timeline) {
   SparseLane out;
+  out.timeline_ = timeline;
   out.lane_ = &lane;
   out.waits_ = plan.options().sync_nccl_allreduce;
   const uint64_t ranks = lane.comm.size(), rank = lane.comm.rank();
   for (uint32_t i = 0; i < plan.step().gradients.size(); ++i) {
     const Gradient& gradient = plan.step().gradients[i];
     if (!gradient.sparse) continue;
-    Table table{
-        .parameter = i, .name = gradient.name, .dtype = gradient.dtype, .most_rows = gradient.most_rows};
+    Table table{.parameter = i,
+                .name = gradient.name,
+                .event = "rows of " + gradient.name,
+                .dtype = gradient.dtype,
+                .most_rows = gradient.most_rows};
     table.row_bytes = bytes(gradient.dtype, gradient.row_elements);
     const uint64_t indices = table.most_rows * index_bytes, values = table.most_rows * table.row_bytes;
     table.indices = TN_TRY(device.allocate(lane.stream, ranks * indices));
@@ -88,20 +93,33 @@ Status SparseLane::fill_own(Table& table) {
 
 Status SparseLane::launch(Stream& compute) {
   if (tables_.empty()) return {};
-  TN_TRY(lane_->stream.wait(TN_TRY(compute.record())));
-  for (Table& table : tables_) {
-    TN_TRY(fill_own(table));
-    TN_TRY(
-        lane_->comm.submit(lane_->stream, {CommOp::all_gather(table.own_indices, table.indices, i64),
-                                           CommOp::all_gather(table.own_values, table.values, table.dtype)}));
-    if (waits_) TN_TRY(lane_->stream.sync());
-  }
+  TN_TRY(timeline_.measure(lane_->stream, {.kind = TraceKind::wait, .name = "rows"},
+                           [&]() -> Status { return lane_->stream.wait(TN_TRY(compute.record())); }));
+  for (Table& table : tables_) TN_TRY(launch(table));
   return {};
 }
 
-Status SparseLane::average(Stream& stream, const tn_span& divisor) const {
+Status SparseLane::launch(Table& table) {
+  Timeline::Work work{.kind = TraceKind::copy, .name = table.event};
+  work.bytes = table.own_indices.bytes + table.own_values.bytes;
+  TN_TRY(timeline_.measure(lane_->stream, work, [&] { return fill_own(table); }));
+  work.kind = TraceKind::collective;
+  work.bytes = table.indices.bytes() + table.values.bytes();
+  TN_TRY(timeline_.measure(lane_->stream, work, [&] {
+    return lane_->comm.submit(lane_->stream,
+                              {CommOp::all_gather(table.own_indices, table.indices, i64),
+                               CommOp::all_gather(table.own_values, table.values, table.dtype)});
+  }));
+  if (!waits_) return {};
+  return timeline_.measure_host({.name = table.event}, [&] { return lane_->stream.sync(); });
+}
+
+Status SparseLane::average(Stream& stream, const tn_span& divisor) {
   for (const Table& table : tables_) {
-    if (table.division) TN_TRY(table.division.run(stream, {table.values, divisor, table.values}));
+    if (!table.division) continue;
+    TN_TRY(timeline_.measure(stream, {.name = table.event}, [&] {
+      return table.division.run(stream, {table.values, divisor, table.values});
+    }));
   }
   return {};
 }

@@ -19,7 +19,8 @@ class SparseLane {
   SparseLane() = default;
   // Makes room for the rows of all ranks, for each sparse gradient of `plan`. `lane` stays where it is.
   // TN_UNSUPPORTED where the device cannot divide. [one thread; may block; may fail]
-  static Result<SparseLane> prepare(Device& device, Lane& lane, const CommPlan& plan, Average how);
+  static Result<SparseLane> prepare(Device& device, Lane& lane, const CommPlan& plan, Average how,
+                                    const Timeline& timeline);
 
   // TN_INVALID, naming the parameter, for spans that are no rows of it. [any-thread; does not block; may fail]
   Status check(uint32_t parameter, const tn_span& indices, const tn_span& values) const;
@@ -29,7 +30,7 @@ class SparseLane {
   // [stream's thread; may block; may fail]
   Status launch(Stream& compute);
   // Divides what was gathered. [stream's thread; may fail]
-  Status average(Stream& stream, const tn_span& divisor) const;
+  Status average(Stream& stream, const tn_span& divisor);
   // Where all ranks' rows are; empty for a parameter that is not sparse. [any-thread; does not block; cannot fail]
   SparseRows rows(uint32_t parameter) const noexcept;
 
@@ -40,7 +41,7 @@ class SparseLane {
  private:
   struct Table {
     uint32_t parameter = 0;
-    std::string name{};
+    std::string name{}, event{};  // "rows of emb", in timelines
     DType dtype = f32;
     uint64_t row_bytes = 0, most_rows = 0;
     Buffer indices{}, values{};  // a block of each rank
@@ -51,9 +52,11 @@ class SparseLane {
 
   // Its position among tables_, or their number.
   size_t find(uint32_t parameter) const noexcept;
+  Status launch(Table& table);
   Status fill_own(Table& table);
 
   Lane* lane_ = nullptr;
+  Timeline timeline_{};
   std::vector<Table> tables_{};
   CopyTotals copied_{};
   bool waits_ = false;  // the host, for each

@@ -13,6 +13,7 @@ using overlap::Issuer;
 using overlap::Lane;
 using overlap::Shards;
 using overlap::SparseLane;
+using overlap::Sums;
 
 namespace {
 
@@ -76,6 +77,7 @@ Status GradientSync::State::let_go() {
     if (first.ok() && !status.ok()) first = std::move(status);
   };
   for (Lane& lane : lanes) note(lane.stream.sync());
+  note(sums.sync());
   for (Stream* user : {&compute, &reader, &updater}) {
     if (!*user) continue;
     note(arena.used_on(*user));
@@ -122,6 +124,7 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
     draft = first_plan(first);
   }
   TN_TRY(adopt(std::move(draft)));
+  if (is_ordered()) sums = TN_TRY(Sums::open(device, comm, timeline, asked.sync_nccl_allreduce));
   return {};
 }
 
@@ -177,7 +180,7 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
     const std::span<Lane> used = std::span(lanes).first(next.streams());
     issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook, options.timeline));
     if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh, options.timeline));
-    sparse = TN_TRY(SparseLane::prepare(device, lanes[0], next, options.average));
+    sparse = TN_TRY(SparseLane::prepare(device, lanes[0], next, options.average, options.timeline));
     arena = std::move(fresh);
     averaging = std::move(average);
   }

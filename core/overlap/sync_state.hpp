@@ -14,12 +14,17 @@
 #include "overlap/measure.hpp"
 #include "overlap/shards.hpp"
 #include "overlap/sparse_lane.hpp"
+#include "overlap/sums.hpp"
 
 namespace tenon {
 
 struct GradientSync::State {
   State(Device on, Communicator among, const OverlapOptions& overlap, SyncOptions settings)
-      : device(std::move(on)), comm(std::move(among)), asked(overlap), options(std::move(settings)) {}
+      : device(std::move(on)),
+        comm(std::move(among)),
+        asked(overlap),
+        options(std::move(settings)),
+        timeline(options.timeline) {}
   State(const State&) = delete;
   State& operator=(const State&) = delete;
   ~State();
@@ -39,6 +44,9 @@ struct GradientSync::State {
   Status arrive(uint32_t i, const Point& when, const tn_span& from);
   std::string called(uint32_t i) const { return "parameter " + base::quoted(step.gradients[i].name); }
   Result<bool> join(Stream& stream);
+  Status check_sum(const tn_span& numbers, DType dtype) const;
+  Status sum(Stream& stream, const tn_span& numbers, DType dtype);
+  Status release(bool now);
   Status gather(Stream& updated);
   Result<CommTail::Reading> totals(Stream& stream);
   Status refuse_unless(bool running) const;
@@ -47,6 +55,8 @@ struct GradientSync::State {
   Status let_go();
   Status follow(Stream& stream);
   bool is_measured() const noexcept;
+  // Whether buckets leave between sums: one rank has nobody to keep an order with.
+  bool is_ordered() const noexcept { return options.sums && comm.size() > 1; }
 
   // A failure that leaves this rank out of step with the others is remembered.
   Status kept(Status status) {
@@ -58,6 +68,7 @@ struct GradientSync::State {
   Communicator comm;
   const OverlapOptions asked;
   const SyncOptions options;
+  Timeline timeline;
   StepProfile step{};
   CommTarget target{};
   overlap::Basis basis{};
@@ -68,6 +79,7 @@ struct GradientSync::State {
   overlap::Issuer issuer{};
   overlap::Shards shards{};
   overlap::SparseLane sparse{};
+  overlap::Sums sums{};
   overlap::Arrivals arrivals{};
   Stream compute{}, reader{}, updater{};  // of the last begin, of the last finish, of the last gather
   Point done{};                           // the averages, or zeros of a new arena, are there

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan.cpp: from a graph to launches: cut, compile, cut again where the device refuses, lay out memory.
 #include "base/text.hpp"
+#include "graph/columns.hpp"
 #include "plan/layout.hpp"
 #include "plan/lying.hpp"
 #include "plan/state.hpp"
@@ -27,6 +28,7 @@ class Planner {
     TN_TRY(compile());
     state_->target.supports = ask_;
     TN_TRY(name_all());
+    name_launches();
     place_all();
     return std::shared_ptr<const State>(std::move(state_));
   }
@@ -191,6 +193,25 @@ class Planner {
       bound_[output.value] = bind(output.name, values[output.value].spec.bytes());
     }
     return {};
+  }
+
+  // Launches stand as groups do.
+  void name_launches() {
+    const auto nodes = state_->graph.nodes();
+    for (size_t at = 0; at < state_->launches.size(); ++at) {
+      const FusionGroup& group = state_->cut.groups[at];
+      State::Launch& launch = state_->launches[at];
+      const Graph::Node& last = nodes[group.nodes.back()];
+      launch.name = group.nodes.size() == 1 ? std::string(name(last.op)) : group.rule;
+      const auto made = std::find_if(last.outputs.begin(), last.outputs.end(),
+                                     [](uint32_t value) { return value != TN_ABSENT; });
+      if (made != last.outputs.end()) launch.name += " " + state_->graph.values()[*made].name;
+      launch.bytes = group.bytes;
+      const bool moves = std::all_of(group.nodes.begin(), group.nodes.end(), [&](uint32_t node) {
+        return graph::columns_of(nodes[node].op).family == graph::Family::MOVEMENT;
+      });
+      if (moves) launch.kind = TraceKind::copy;
+    }
   }
 
   // Every value between launches, and every workspace, as a life; then a place for each. A value in place goes on with the

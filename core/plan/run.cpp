@@ -50,7 +50,7 @@ tn_span part_of(const tn_span& block, const State::Slot& slot) {
 
 }  // namespace
 
-Status Plan::run(Stream& stream, std::span<const Binding> bindings) const {
+Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline timeline) const {
   const std::vector<tn_span> bound = TN_TRY(in_order(*state_, bindings));
   Device device = state_->device;
   const Buffer memory = TN_TRY(device.allocate(stream, state_->block_bytes));
@@ -62,13 +62,15 @@ Status Plan::run(Stream& stream, std::span<const Binding> bindings) const {
       spans[i] = slot.bound != State::in_block ? bound[slot.bound] : part_of(block, slot);
     }
     const tn_span workspace = launch.workspace.bytes == 0 ? tn_span{} : part_of(block, launch.workspace);
-    TN_TRY(launch.kernel.launch(stream, std::span(spans).first(launch.slots.size()), workspace));
+    TN_TRY(timeline.measure(stream, {.kind = launch.kind, .name = launch.name, .bytes = launch.bytes}, [&] {
+      return launch.kernel.launch(stream, std::span(spans).first(launch.slots.size()), workspace);
+    }));
   }
   return {};
 }
 
-Status Plan::run(Stream& stream, std::initializer_list<Binding> bindings) const {
-  return run(stream, std::span(bindings.begin(), bindings.size()));
+Status Plan::run(Stream& stream, std::initializer_list<Binding> bindings, Timeline timeline) const {
+  return run(stream, std::span(bindings.begin(), bindings.size()), std::move(timeline));
 }
 
 std::string Plan::explain() const {

@@ -25,6 +25,9 @@ struct Plan::State {
     Kernel kernel{};
     std::vector<Slot> slots{};  // inputs, then outputs
     Slot workspace{};
+    std::string name{};  // in timelines, and what it counts as there
+    TraceKind kind = TraceKind::kernel;
+    uint64_t bytes = 0;  // that it reads and writes
   };
   // What the caller binds.
   struct Bound {

@@ -5,6 +5,7 @@
 // up to two old ones of its stream. Invariant: nothing waits for work while it holds the lock.
 #include <tenon/timeline.hpp>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "trace/clock.hpp"
 
@@ -35,13 +36,13 @@ struct Measured {
   Piece what{};
 };
 
-// A stream and its pieces that are on their way: a ring.
+// A stream and its pieces that are on their way: a ring. The host's lane has no stream, and nothing is ever on its way there.
 struct Lane {
   static constexpr size_t room = 1024;
   static constexpr size_t young =
       512;  // pieces that are not asked about yet: most devices are not as far behind
   Stream stream{};
-  std::vector<Piece> ring = std::vector<Piece>(room);
+  std::vector<Piece> ring{};
   size_t first = 0, count = 0;
 
   Point at(uint64_t value) const {
@@ -82,8 +83,10 @@ struct Timeline::State {
   void drop();
   void keep(uint32_t lane, const Piece& piece);
   bool fetch(uint32_t lane);
+  TraceEvent event_of(const Measured& event, const ClockPair& last) const;
   void give_up(Lane& lane, const Status& why);
   void add(const Stream& stream, Piece piece, std::string_view name);
+  void add_host(Piece piece, std::string_view name);
   void finish();
   Trace take();
   Trace trace_of(const ClockPair& last);
@@ -99,6 +102,7 @@ uint32_t Timeline::State::lane_of(const Stream& stream) {
     if (lanes[i]->stream.state() == stream.state()) return static_cast<uint32_t>(i);
   lanes.push_back(std::make_unique<Lane>());
   lanes.back()->stream = stream;
+  if (stream) lanes.back()->ring.resize(Lane::room);
   return static_cast<uint32_t>(lanes.size() - 1);
 }
 
@@ -160,6 +164,12 @@ void Timeline::State::add(const Stream& stream, Piece piece, std::string_view na
   lanes[lane]->push(piece);
 }
 
+void Timeline::State::add_host(Piece piece, std::string_view name) {
+  const std::lock_guard lock(mutex);
+  piece.name = known(name);
+  keep(lane_of(Stream()), piece);
+}
+
 // Waits for every piece, without the lock, and fetches its times.
 void Timeline::State::finish() {
   std::vector<Point> newest;
@@ -192,23 +202,33 @@ Trace Timeline::State::take() {
 Trace Timeline::State::trace_of(const ClockPair& last) {
   Trace out{
       .clock = trace::host_clock(), .utc_ns = trace::utc_offset_ns(), .dropped = dropped, .notes = notes};
-  for (const auto& lane : lanes)
-    out.lanes.push_back(
-        {.rank = options.rank, .device = device.name(), .stream = std::string(lane->stream.name())});
-  out.events.reserve(events.size());
-  for (size_t i = 0; i < events.size(); ++i) {
-    const Measured& event = events[(oldest + i) % events.size()];
-    const int64_t begin = trace::host_time(event.what.begin, first, last);
-    out.events.push_back({.lane = event.lane,
-                          .kind = event.what.kind,
-                          .name = *event.what.name,
-                          .begin_ns = begin,
-                          .end_ns = std::max(begin, trace::host_time(event.what.end, first, last)),
-                          .bytes = event.what.bytes,
-                          .bucket = event.what.bucket,
-                          .predicted_ns = event.what.predicted_ns});
+  for (const auto& lane : lanes) {
+    const bool host = !lane->stream;
+    out.lanes.push_back({.rank = options.rank,
+                         .device = host ? std::string() : device.name(),
+                         .stream = host ? std::string("host") : std::string(lane->stream.name())});
   }
+  out.events.reserve(events.size());
+  for (size_t i = 0; i < events.size(); ++i)
+    out.events.push_back(event_of(events[(oldest + i) % events.size()], last));
   return out;
+}
+
+TraceEvent Timeline::State::event_of(const Measured& event, const ClockPair& last) const {
+  const Piece& what = event.what;
+  const bool host = !lanes[event.lane]->stream;  // by the host's clock already
+  const auto on_host = [&](uint64_t ns) {
+    return host ? static_cast<int64_t>(ns) : trace::host_time(ns, first, last);
+  };
+  const int64_t begin = on_host(what.begin);
+  return {.lane = event.lane,
+          .kind = what.kind,
+          .name = *what.name,
+          .begin_ns = begin,
+          .end_ns = std::max(begin, on_host(what.end)),
+          .bytes = what.bytes,
+          .bucket = what.bucket,
+          .predicted_ns = what.predicted_ns};
 }
 
 Result<Timeline> Timeline::create(Device& device, TimelineOptions options) {
@@ -253,6 +273,18 @@ Status Timeline::end(Stream& stream, const Point& begin, const Work& work) {
                .predicted_ns = work.predicted_ns},
               work.name);
   return {};
+}
+
+uint64_t Timeline::host_ns() noexcept { return base::now_ns(); }
+
+void Timeline::end_host(uint64_t begin_ns, const Work& work) {
+  state_->add_host({.begin = begin_ns,
+                    .end = base::now_ns(),
+                    .kind = TraceKind::host,
+                    .bytes = work.bytes,
+                    .bucket = work.bucket,
+                    .predicted_ns = work.predicted_ns},
+                   work.name);
 }
 
 Trace Timeline::take() { return state_ == nullptr ? Trace() : state_->take(); }

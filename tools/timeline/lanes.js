@@ -11,7 +11,8 @@ const $ = id => document.getElementById(id);
 const canvas = $("lanes"), brush = canvas.getContext("2d", {alpha: false});
 const whole = {from: 0, to: Math.max(1, ...trace.lanes.map(lane => lane.end))};
 const view = {...whole};  // what is shown
-const rows = [];          // of the picture: {y, lane} or {y, rank}
+const rows = [];          // of the picture: {y, lane}, {y, run, rank}, or {y, run} where there are several
+const several = trace.runs.length > 1;
 let size = {width: 0, height: 0, label: 0}, colours = {}, chosen = null, laneChosen = 0, asked = false;
 
 for (const lane of trace.lanes) {
@@ -20,8 +21,13 @@ for (const lane of trace.lanes) {
 }
 let height = AXIS;
 trace.lanes.forEach((lane, i) => {
-  if (i === 0 || trace.lanes[i - 1].rank !== lane.rank) {
-    rows.push({y: height, rank: lane.rank});
+  const before = i === 0 ? {} : trace.lanes[i - 1];
+  if (several && before.run !== lane.run) {
+    rows.push({y: height, run: lane.run});
+    height += RANK;
+  }
+  if (before.run !== lane.run || before.rank !== lane.rank) {
+    rows.push({y: height, run: lane.run, rank: lane.rank});
     height += RANK;
   }
   rows.push({y: height, lane});
@@ -48,7 +54,7 @@ function event(lane, i) {
 
 // Everything there is to say about an event, a line each.
 function words(e) {
-  return [`${e.kind} ${e.name}`, `rank ${e.lane.rank}, ${e.lane.stream}`, `from ${time(e.begin)}, ${time(e.length)} long`,
+  return [several ? trace.runs[e.lane.run].name : "", `${e.kind} ${e.name}`, `rank ${e.lane.rank}, ${e.lane.stream}`, `from ${time(e.begin)}, ${time(e.length)} long`,
           e.bytes ? bytes(e.bytes) : "", e.bucket >= 0 ? `bucket ${e.bucket}` : "",
           e.predicted > 0 ? `predicted ${time(e.predicted)}: took ${Math.round(100 * e.length / e.predicted)} % of it` : ""]
     .filter(line => line);
@@ -192,9 +198,11 @@ function draw() {
   brush.font = `12px ${colours.sans}`;
   drawAxis();
   for (const row of rows) {
-    if (!row.lane) {
+    if (row.rank === undefined && !row.lane) {
+      drawLabel(trace.runs[row.run].name, row.y + 17, true);
+    } else if (!row.lane) {
       drawLabel(`rank ${row.rank}`, row.y + 17, true);
-      drawExposed(trace.exposed[row.rank] ?? [], row.y);
+      drawExposed(trace.runs[row.run].exposed[row.rank] ?? [], row.y);
     } else {
       drawLabel(row.lane.stream || "host", row.y + LANE / 2 + 4, false);
       drawLane(row.lane, row.y);

@@ -24,9 +24,17 @@ function totalsLine(who, t) {
      time(t.copy), time(t.wait), percent(t.busy)].map(cell => h("td", {}, cell)));
 }
 
-function bucketLine(b) {
+// A run among others: its sums over all ranks.
+function runLine(run) {
+  const t = run.all;
+  return h("tr", {}, h("th", {scope: "row"}, run.name),
+    [time(t.wall), time(t.compute), time(t.communication), time(t.exposed), t.communication ? percent(t.overlap) : "–",
+     percent(t.busy)].map(cell => h("td", {}, cell)));
+}
+
+function bucketLine(who, b) {
   const share = b.predicted ? b.median / b.predicted : 0;
-  return h("tr", {}, h("th", {scope: "row"}, String(b.bucket)),
+  return h("tr", {}, h("th", {scope: "row"}, who),
     [bytes(b.bytes), String(b.count), b.predicted ? time(b.predicted) : "–", time(b.median)].map(cell => h("td", {}, cell)),
     h("td", {}, share ? percent(share) : "–", share ? h("span", {class: "ratio", "aria-hidden": "true"},
       h("i", {style: `width: ${Math.min(100, 50 * share)}%`})) : null),
@@ -34,26 +42,35 @@ function bucketLine(b) {
 }
 
 function drawWords() {
-  const ranks = trace.ranks.length, count = trace.lanes.reduce((sum, lane) => sum + lane.count, 0);
-  document.title = `Timeline: ${trace.files.join(", ")}`;
-  $("title").textContent = trace.files.length === 1 ? trace.files[0] : `${trace.files.length} files`;
-  $("byline").textContent = [`${ranks} rank${ranks === 1 ? "" : "s"}`, `${trace.lanes.length} lanes`, `${count} events`,
-                             time(whole.to), trace.all.communication ? `${percent(trace.all.overlap)} of communication hidden` : null]
+  const runs = trace.runs, ranks = Math.max(0, ...runs.map(run => run.ranks.length));
+  const count = trace.lanes.reduce((sum, lane) => sum + lane.count, 0), of = run => several ? `${run.name}: ` : "";
+  document.title = `Timeline: ${several ? runs.map(run => run.name).join(", ") : trace.files.join(", ")}`;
+  $("title").textContent = several ? `${runs.length} runs` : trace.files.length === 1 ? trace.files[0] : `${trace.files.length} files`;
+  $("byline").textContent = [`${ranks} rank${ranks === 1 ? "" : "s"}`, `${trace.lanes.length} lanes`, `${count} events`, time(whole.to),
+                             !several && runs[0].all.communication ? `${percent(runs[0].all.overlap)} of communication hidden` : null]
     .filter(part => part).join(" · ");
   const used = new Set(trace.lanes.flatMap(lane => lane.kinds));
-  $("legend").append(...KINDS.filter((_, i) => used.has(i)).concat(trace.all.exposed ? ["exposed"] : []).map(kind =>
+  $("legend").append(...KINDS.filter((_, i) => used.has(i)).concat(runs.some(run => run.all.exposed) ? ["exposed"] : []).map(kind =>
     h("li", {}, h("span", {class: `swatch ${kind}`, style: `background: var(--${kind})`}),
       kind === "exposed" ? "exposed communication" : kind)));
+  if (several) {
+    $("runs").querySelector(".body").append(table("Totals of each run",
+      ["Run", "Wall", "Compute", "Communication", "Exposed", "Overlap", "Busy"], runs.map(runLine)));
+    $("runs").hidden = false;
+  }
   $("totals").querySelector(".body").append(table("Totals of each rank",
     ["Rank", "Wall", "Compute", "Communication", "Exposed", "Overlap", "Copies", "Waits", "Busy"],
-    trace.ranks.map(t => totalsLine(String(t.rank), t)).concat(ranks > 1 ? [totalsLine("all", trace.all)] : [])));
-  if (trace.buckets.length) {
+    runs.flatMap(run => run.ranks.map(t => totalsLine(of(run) + t.rank, t))
+      .concat(run.ranks.length > 1 && !several ? [totalsLine("all", run.all)] : []))));
+  const buckets = runs.flatMap(run => run.buckets.map(b => bucketLine(of(run) + b.bucket, b)));
+  if (buckets.length) {
     $("buckets").querySelector(".body").append(table("Predicted and actual time of each bucket",
-      ["Bucket", "Bytes", "Times", "Predicted", "Actual", "Of predicted", "Least … most"], trace.buckets.map(bucketLine)));
+      ["Bucket", "Bytes", "Times", "Predicted", "Actual", "Of predicted", "Least … most"], buckets));
     $("buckets").hidden = false;
   }
-  $("notes").querySelector(".body").append(...trace.notes.map(note => h("p", {class: "note"}, note)));
-  $("notes").hidden = trace.notes.length === 0;
+  const notes = runs.flatMap(run => run.notes.map(note => h("p", {class: "note"}, of(run) + note)));
+  $("notes").querySelector(".body").append(...notes);
+  $("notes").hidden = notes.length === 0;
 }
 
 const dark = matchMedia("(prefers-color-scheme: dark)");

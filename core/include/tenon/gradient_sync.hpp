@@ -22,6 +22,13 @@
 //     for (const tenon::Shard& shard : sync.shards()) …;  // enqueue on `stream` what updates shard.parameter
 //     TN_TRY(sync.gather(stream));             // the others' parts come while the next forward runs
 //
+// Where forward or backward itself needs sums from all ranks, as a batch norm over the samples of all does, they go through the
+// same order (SyncOptions::sums):
+//
+//     …;                                       // enqueue on `stream` what writes this rank's Σx, Σx² and their count
+//     TN_TRY(sync.sum(stream, numbers, tenon::f32));
+//     …;                                       // what is enqueued on `stream` now finds those of all ranks
+//
 // Invariant: every rank launches the buckets of one plan in one order, whatever order its own gradients come in. Ranks that
 // would not are told before the first launch.
 #pragma once
@@ -66,8 +73,12 @@ struct SyncOptions {
   CommTarget target{};
   // Sums gradients in the place of all-reduce; refused in sharded mode, left aside where there is one rank.
   CommHook hook{};
-  // Measures every bucket on its way, beside what the caller measures of `compute`; off by default.
+  // Measures every bucket on its way, copies for it, each wait for it and for what it waits, rows, gathers and the averaging, beside
+  // what the caller measures of `compute`; off by default.
   Timeline timeline{};
+  // Forward or backward calls `sum`. Buckets then leave after the sum with which all ranks have told that they are ready, and the
+  // rest in `finish`: so one order holds for both, whatever order gradients come in.
+  bool sums = false;
 };
 
 // What a rank brings to a step beside its gradients.
@@ -148,14 +159,22 @@ class TN_API GradientSync {
   SparseRows rows(uint32_t i) const noexcept;
   // All gradients of this backward were told of. Parameters without one contribute zeros. Later work on `stream` finds the
   // averages of all ranks; in sharded mode in `shards` only, and what else is in gradients is undefined. TN_INVALID for too
-  // many samples. [stream's thread; does not block, unless sync_nccl_allreduce or the last but one finish is not done; may fail]
+  // many samples. [stream's thread; does not block, unless sync_nccl_allreduce, or a sum or the last but one finish is not done; may fail]
   Status finish(Stream& stream, const Contribution& mine = {});
+
+  // A sum that forward or backward itself needs, with SyncOptions::sums: `numbers`, of this rank by what is on `stream` so far, become
+  // those of all ranks, in place, for later work on `stream`. It goes on a stream and a communicator of its own, before buckets
+  // that are not on their way. All ranks call it as often as each other, with as many numbers, between the same calls of `begin`
+  // and `finish`. Inside a backward that sends, blocks until the sum before it is there. TN_INVALID without the option, or for bytes
+  // that are no elements. [stream's thread; may block; may fail]
+  Status sum(Stream& stream, const tn_span& numbers, DType dtype);
 
   // For a rank that has no more batches, while others have: one step to which it brings zeros, no samples, and what no_sync
   // held back. True: others brought something; the averages are there for `stream`, as after `finish`, perhaps in new places,
   // and this rank updates its parameters by them as all do. False, on all ranks at once: all are done, nothing is to update.
   //   while (TN_TRY(sync.join(stream))) …;  // update
-  // With Average::ranks its zeros count as a rank's. TN_INVALID and failures as `begin` and `finish`.
+  // With Average::ranks its zeros count as a rank's. TN_INVALID with SyncOptions::sums, to which a rank without batches brings
+  // nothing; and failures as `begin` and `finish`.
   // [stream's thread; blocks; may fail]
   Result<bool> join(Stream& stream);
 

@@ -11,6 +11,7 @@
 #include <tenon/graph.hpp>
 #include <tenon/passes.hpp>
 #include <tenon/stream.hpp>
+#include <tenon/timeline.hpp>
 
 #include <initializer_list>
 #include <memory>
@@ -44,9 +45,10 @@ class TN_API Plan {
   // Enqueues one run. Every input, parameter and output of the graph is bound, once, to as many bytes as it has; outputs
   // overlap nothing, but one of `renewals` may be bound to the very memory of its parameter. TN_INVALID naming what is
   // missing, unknown (with the nearest name) or of the wrong size; TN_NO_MEMORY.
-  // [stream's thread; may block; may fail]
-  Status run(Stream& stream, std::span<const Binding> bindings) const;
-  Status run(Stream& stream, std::initializer_list<Binding> bindings) const;
+  // On `timeline` each launch is an event, called by its op or the rule of its fusion and by what it makes: "conv2d stem.conv",
+  // "elementwise stem.relu"; one that only moves elements is a copy. [stream's thread; may block; may fail]
+  Status run(Stream& stream, std::span<const Binding> bindings, Timeline timeline = {}) const;
+  Status run(Stream& stream, std::initializer_list<Binding> bindings, Timeline timeline = {}) const;
 
   // What was fused, what was not and why, who runs each launch, and what memory a run takes.
   // [any-thread; does not block; cannot fail]

@@ -64,6 +64,18 @@ class TN_API Timeline {
   Result<Point> begin(Stream& stream);
   Status end(Stream& stream, const Point& begin, const Work& work);
 
+  // Runs `body`, in which the host's own thread does or awaits `work` and which returns a Status, and keeps when; what fails is
+  // not kept. Such events are of TraceKind::host, in a lane without a device, and count in no sum.
+  // [any-thread; may block and fail as `body`]
+  template <class Body>
+  Status measure_host(const Work& work, Body&& body) {
+    if (state_ == nullptr) return std::forward<Body>(body)();
+    const uint64_t begin_ns = host_ns();
+    TN_TRY(std::forward<Body>(body)());
+    end_host(begin_ns, work);
+    return {};
+  }
+
   // Waits for what was measured and hands it over; what is measured later is another trace. Of a stream that failed it has
   // what was known, and a note. Empty when off. [any-thread; blocks; cannot fail]
   Trace take();
@@ -74,6 +86,8 @@ class TN_API Timeline {
 
  private:
   explicit Timeline(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
+  static uint64_t host_ns() noexcept;
+  void end_host(uint64_t begin_ns, const Work& work);
   std::shared_ptr<State> state_;
 };
 

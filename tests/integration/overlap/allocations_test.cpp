@@ -8,25 +8,33 @@
 using namespace overlap_test;
 using tenon::test::own_allocations;
 
-TEST_CASE("allocations: a step allocates nothing once the plan holds") {
-  together(2, [](Rank& r) -> Status {
-    GradientSync sync = TN_TRY(GradientSync::create(
-        r.device, r.comm, arriving(parameters({100, 2'000, 30'000, 4})),
-        {.fuse_grad_max_layers = 1, .nccl_comm_num = 2}, {.warm_up_steps = 1, .target = eager_target()}));
-    const auto step = [&]() -> Status {
-      TN_TRY(sync.begin(r.stream));
-      for (const uint32_t i : {3u, 2u, 1u, 0u}) TN_TRY(sync.ready(i));
-      TN_TRY(sync.finish(r.stream));
-      return {};
-    };
-    for (int i = 0; i < 50; ++i) TN_TRY(step());
-    TN_TRY(r.stream.sync());
-    const uint64_t before = own_allocations;
-    for (int i = 0; i < 50; ++i) TN_TRY(step());
-    const uint64_t made = own_allocations - before;
-    TN_TRY(r.stream.sync());
-    return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
-  });
+TEST_CASE("allocations: a step allocates nothing once the plan holds, with a timeline or without") {
+  for (const bool measured : {false, true}) {
+    together(2, [&](Rank& r) -> Status {
+      SyncOptions options{.warm_up_steps = 1, .target = eager_target()};
+      // Fewer events than come, so that old ones make room, too.
+      if (measured) options.timeline = TN_TRY(Timeline::create(r.device, {.rank = r.rank, .events = 256}));
+      Timeline timeline = options.timeline;
+      GradientSync sync = TN_TRY(GradientSync::create(
+          r.device, r.comm, arriving(parameters({100, 2'000, 30'000, 4})),
+          {.fuse_grad_max_layers = 1, .nccl_comm_num = 2, .sync_nccl_allreduce = measured},
+          std::move(options)));
+      const auto step = [&]() -> Status {
+        TN_TRY(sync.begin(r.stream));
+        for (const uint32_t i : {3u, 2u, 1u, 0u}) TN_TRY(sync.ready(i));
+        TN_TRY(sync.finish(r.stream));
+        return {};
+      };
+      for (int i = 0; i < 50; ++i) TN_TRY(step());
+      TN_TRY(r.stream.sync());
+      const uint64_t before = own_allocations;
+      for (int i = 0; i < 50; ++i) TN_TRY(step());
+      const uint64_t made = own_allocations - before;
+      TN_TRY(r.stream.sync());
+      TN_TRY(expect(timeline.take().events.size() == (measured ? 256 : 0), "another count of events"));
+      return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
+    });
+  }
 }
 
 TEST_CASE("allocations: nor does one with gradients from elsewhere, or in sharded mode") {

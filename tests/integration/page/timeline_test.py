@@ -191,6 +191,48 @@ class Page(unittest.TestCase):
         self.assertTrue(self.ask('$("buckets").hidden'))
         self.is_clean(folder / "small.html")
 
+    def test_runs_stand_one_over_the_other_on_one_scale_of_time(self):
+        runs = (("no-overlap", 400), ("one-stream", 300), ("three-streams", 200))
+        files = []
+        for name, cells_of_run in runs:
+            folder = self.folder / name
+            folder.mkdir()
+            for path in run_sample.write(folder, 2, cells_of_run, 10):
+                files.append(path.rename(self.folder / f"{name}.{path.name}"))
+        page = self.folder / "runs.html"
+        done = traced(*files, "--html", page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.open(page)
+        self.assertEqual(self.ask("document.title"), "Timeline: no-overlap, one-stream, three-streams")
+        self.assertEqual(self.ask('[$("title").textContent, $("runs").hidden]'), ["3 runs", False])
+        self.assertEqual(self.ask("whole.to"), 4e6)  # of the longest
+        for line, (name, cells_of_run) in enumerate(runs):
+            wall, exposed = f"{cells_of_run * 20 / 1000:.2f} ms", f"{cells_of_run * 6 / 1000:.2f} ms"
+            self.assertEqual(self.ask(cells("runs", line))[:2], [name, wall])
+            self.assertEqual(self.ask(cells("runs", line))[4:6], [exposed, "40.0 %"])
+            self.assertIn(name, done.stdout)
+            self.assertIn(exposed, done.stdout)
+            self.assertEqual(self.ask(cells("totals", 2 * line + 1))[:2], [f"{name}: 1", f"{cells_of_run * 10 / 1000:.2f} ms"])
+        self.assertEqual(self.ask("rows.map(r => r.lane ? r.lane.run : r.rank ?? trace.runs[r.run].name)"),
+                         [part for i, (name, _) in enumerate(runs) for part in (name, 0, i, i, i, 1, i, i, i)])
+        # The same moment of each run stands over that of the others, and what is over is empty.
+        self.ask("show(1.95e6, 1.96e6)")
+        self.assertEqual(self.ask("[0, 6, 12].map(i => at(x(1.953e6), rows.filter(r => r.lane)[i].y + 13)?.kind ?? null)"),
+                         ["kernel", "kernel", "kernel"])
+        self.ask("choose(at(x(1.953e6), rows.filter(r => r.lane)[6].y + 13))")
+        self.assertIn("one-stream · kernel", self.ask('$("chosen").textContent'))
+        self.ask("show(2.95e6, 2.96e6)")
+        self.assertEqual(self.ask("[0, 6, 12].map(i => at(x(2.953e6), rows.filter(r => r.lane)[i].y + 13)?.lane.run ?? null)"),
+                         [0, 1, None])
+        for width in (1200, 360):
+            for theme in ("light", "dark"):
+                with self.subTest(width=width, theme=theme):
+                    self.open(page, width=width, theme=theme)
+                    self.assertLessEqual(self.ask("document.documentElement.scrollWidth"), width)
+                    self.assertEqual([self.ask(OUTSIDE), self.ask(SPILLED)], [[], []])
+                    self.browser.photograph(PHOTOGRAPHS / f"timeline-runs-{width}-{theme}.png")
+                    self.is_clean(page)
+
     def test_fifty_thousand_events_are_there_at_once_and_move_smoothly(self):
         self.open()
         ready = self.ask(READY)

@@ -116,3 +116,35 @@ TEST_CASE("plan: an op that the device does not run is an error that names the n
   CHECK(made.code() == TN_UNSUPPORTED);
   CHECK_HAS(std::string(made.message()), "all_reduce 'far'");
 }
+
+TEST_CASE(
+    "plan: on a timeline each launch is an event with the name of its op, or of its rule, and of what it "
+    "makes") {
+  World w;
+  auto created = Timeline::create(w.device);
+  SKIP_IF_UNSUPPORTED(created, "timestamps");
+  Timeline timeline = must(std::move(created));
+  Graph g("named");
+  const auto x = g.input("x", {f32, {64, 32}});
+  const auto turned = g.named("turned").transpose(x, {1, 0});
+  const auto product = g.named("product").matmul(turned, x);
+  g.output("y", g.named("last").neg(g.named("first").exp(product)));
+  const Plan made = must(plan(g, w.device, {.fusion = {.patterns = false}}));
+  const Buffer in = must(w.device.allocate(w.stream, 64 * 32 * sizeof(float))),
+               out = must(w.device.allocate(w.stream, 32 * 32 * sizeof(float)));
+  must(w.stream.fill(in));
+  for (int i = 0; i < 2; ++i) must(made.run(w.stream, {{"x", in}, {"y", out}}, timeline));
+  must(made.run(w.stream, {{"x", in}, {"y", out}}));  // on none
+  const Trace trace = timeline.take();
+  const auto& groups = made.cut().groups;
+  REQUIRE(trace.events.size() == 2 * groups.size());
+  std::map<std::string, TraceKind> kinds;
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    CHECK(trace.events[i].bytes == groups[i % groups.size()].bytes);
+    kinds.emplace(trace.events[i].name, trace.events[i].kind);
+  }
+  if (groups.size() != 3) return;  // a device that takes the graph as one
+  CHECK(kinds == std::map<std::string, TraceKind>{{"transpose turned", TraceKind::copy},
+                                                  {"matmul product", TraceKind::kernel},
+                                                  {"elementwise last", TraceKind::kernel}});
+}

@@ -160,6 +160,18 @@ class Trace(Case):
         found = [(row["pid"], row["ts"]) for row in json.loads(merged.read_text())["traceEvents"] if row["ph"] == "X"]
         self.assertEqual(found, [(0, 0), (1, 250)])
 
+    def test_a_rank_that_comes_again_begins_another_run(self):
+        files = []
+        for name, begins in (("slow", (0.0, 250.0)), ("fast", (0.0, 100.0))):
+            for rank, begin in enumerate(begins):
+                files.append(self.run_file(rank, begin).rename(self.folder / f"{name}.rank{rank}.json"))
+        done = tenon("trace", *files, "--html", self.folder / "out.html")
+        self.expect(done, 0, "run ", "\nslow\n", "\nfast\n")
+        lines = [line.split()[0] for line in done.stdout.splitlines() if line.strip()]
+        self.assertEqual(lines, ["run", "slow", "fast", "slow", "rank", "0", "1", "all", "fast", "rank", "0", "1", "all"])
+        self.expect(tenon("trace", *files, "--json", self.folder / "all.json"), 2, "these files are of 2", where="stderr")
+        self.assertFalse((self.folder / "all.json").exists())
+
     def test_what_cannot_be_read_or_written_is_named(self):
         self.expect(tenon("trace"), 2, "trace needs the files", where="stderr")
         self.expect(tenon("trace", self.folder / "none.json"), 2, "none.json", where="stderr")
@@ -321,6 +333,94 @@ class Explain(Case):
         self.expect(tenon("explain", self.graph(cycle)), 2, "small.tg: line 3", "a cycle", where="stderr")
         self.expect(tenon("explain", self.graph(), "--device", "toaster"), 2, "toaster", where="stderr")
         self.expect(tenon("explain", self.graph(), "--option", "cpu.threads"), 2, "write KEY=VALUE", where="stderr")
+
+
+STEP = """# NAME        TYPE  ELEMENTS  READY_MS  NEEDED_MS
+embed.weight  f32   2000000   30        0
+fc1.weight    f32   1000000   20        4   # behind it, a comment
+fc2.weight    f32   1000000   10        8
+fc2.bias      bf16  1000      10
+forward       16
+"""
+COSTS = """all_reduce 1024 100
+all_reduce 1048576 900
+all_reduce.leaders 1024 300
+all_reduce.leaders 1048576 500
+reduce_scatter 1024 60
+reduce_scatter 1048576 450
+all_gather 1024 60
+all_gather 1048576 450
+"""
+
+
+class Comm(Case):
+    def file(self, text, name="step.txt"):
+        (self.folder / name).write_text(text)
+        return self.folder / name
+
+    def resnet(self, *options):
+        graph = pathlib.Path(os.environ["TENON_TEST_SOURCE_DIR"], "samples", "graphs", "resnet50.tg")
+        done = tenon("explain", "--comm", graph, *(word for option in options for word in ("--set", option)))
+        return done, [int(line.split()[2]) for line in done.stdout.splitlines() if line[:3].strip().isdigit()]
+
+    def test_the_gradients_of_resnet_50_are_grouped_as_the_documents_say(self):
+        for mb, layers, groups in ((16, 50, [8, 9, 9, 33, 51, 51]), (32, 50, [2, 18, 39, 51, 51]), (32, 20, [14] + 7 * [21])):
+            done, found = self.resnet("mode=documents", f"fuse_grad_size_in_MB={mb}", f"fuse_grad_max_layers={layers}")
+            self.expect(done, 0, f"161 all-reduce operators, after fusion {len(groups)}; mode documents, 1 stream, 8 ranks, plan ",
+                        "161 gradients of graph 'resnet50'; forward ", "predicted by bytes moved on cpu:0", "a ring of 8 ranks")
+            self.assertEqual(found, groups)
+
+    def test_equal_questions_have_equal_hashes_and_other_ranks_another(self):
+        plan = [tenon("explain", "--comm", self.file(STEP), "--ranks", ranks).stdout.split(", plan ")[1].split()[0]
+                for ranks in (4, 4, 5)]
+        self.assertEqual(plan[0], plan[1])
+        self.assertNotEqual(plan[1], plan[2])
+
+    def test_a_list_a_model_and_the_options(self):
+        done = tenon("explain", "--comm", self.file(STEP), "--gbit", "1", "--latency-us", "50", "--set", "mode=per_tensor",
+                     "--set", "nccl_comm_num=2", "--effective")
+        self.expect(done, 0, "bucket_mode", "per_tensor", "4 gradients of", "forward 16.00 ms, backward 30.00 ms",
+                    "1 Gbit/s and 50 µs", "4 all-reduce operators, after fusion 4; mode per_tensor, 2 streams, 8 ranks", "bf16",
+                    "embed.weight", "stream 1")
+
+    def test_measured_costs_choose_routes_and_sharded_mode_has_its_own(self):
+        costs = self.file(COSTS, "costs.txt")
+        done = tenon("explain", "--comm", self.file(STEP), "--costs", costs, "--set", "mode=per_tensor", "--ranks", 8,
+                     "--set", "hierarchical_allreduce_inter_nranks=4")
+        self.expect(done, 0, "of 8 ranks, as", " leaders ", " flat ")
+        done = tenon("explain", "--comm", self.file(STEP), "--costs", costs, "--set", "sharded=true")
+        self.expect(done, 0, "4 reduce-scatter operators", "gathered")
+
+    def test_a_strategy_is_obeyed(self):
+        strategy = self.file('[overlap]\nmode = "none"\n', "s.toml")
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--strategy", strategy), 0, "after fusion 1; mode none")
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--strategy", strategy, "--set", "mode=ddp"), 0, "mode ddp")
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--set", "uneven_batches=false"), 0, "start bucket by bucket")
+
+    def test_the_picture_has_a_bar_for_each_bucket(self):
+        picture = self.folder / "step.svg"
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--set", "mode=per_tensor", "--svg", picture), 0)
+        boxes = [box.get("class") for box in xml.parse(picture).iter("{http://www.w3.org/2000/svg}rect")]
+        self.assertEqual(boxes.count("send"), 4)
+        self.assertEqual(boxes.count("compute"), 2)
+
+    def test_what_cannot_be_planned_is_named(self):
+        def refuses(step, *parts, **more):
+            words = [word for key, value in more.items() for word in (f"--{key}", value)]
+            self.expect(tenon("explain", "--comm", self.file(step), *words), 2, *parts, where="stderr")
+        refuses("# nothing\n", "step.txt lists no gradient")
+        refuses("w f32\n", "step.txt: line 1: a gradient is NAME TYPE ELEMENTS")
+        refuses("a f32 1\nw float 12\n", "step.txt: line 2", "float")
+        refuses("w f32 1.5\n", "'1.5' is no count of elements")
+        refuses("w f32 12 soon\n", "'soon' is no number")
+        refuses(GRAPH, "graph 'small' has no optimizer update")
+        refuses(STEP, "line 1: a cost is COLLECTIVE BYTES US", costs=self.file("all_reduced 1 2\n", "c1.txt"))
+        refuses(STEP, "has no cost of all_reduce", costs=self.file("all_gather 1 2\nall_gather 2 3\n", "c2.txt"))
+        refuses(STEP, "c3.txt: all_reduce.flat: a cost table needs two points", costs=self.file("all_reduce 1 2\n", "c3.txt"))
+        refuses(STEP, "--set 'mode': write KEY=VALUE", set="mode")
+        refuses(STEP, "'modes'", set="modes=ddp")
+        self.expect(tenon("explain", self.file(STEP), "--ranks", 4), 2, "--ranks requires --comm", where="stderr")
+        self.expect(tenon("explain", "--comm", self.file(STEP), "--bisect"), 2, "--bisect", where="stderr")
 
 
 if __name__ == "__main__":

@@ -65,3 +65,34 @@ TEST_CASE("timeline device: more work than a device keeps times of loses none") 
   CHECK(trace.events.size() + trace.dropped == pieces);
   CHECK(trace.dropped == 0);
 }
+
+TEST_CASE(
+    "timeline device: what the host's thread does is an event on the same clock, in a lane without a "
+    "device") {
+  Runtime runtime = open();
+  Device device = target(runtime);
+  auto created = timeline_of(device);
+  SKIP_IF_UNSUPPORTED(created, "timestamps");
+  Timeline timeline = must(std::move(created));
+  Stream stream = must(device.stream());
+  const auto before = static_cast<int64_t>(base::now_ns());
+  must(timeline.measure_host({.name = "idle", .bucket = 3}, [&] { return stream.sync(); }));
+  const auto after = static_cast<int64_t>(base::now_ns());
+  CHECK(timeline.measure_host({.name = "bad"}, [] { return Status(TN_INTERNAL, "no"); }).code() ==
+        TN_INTERNAL);
+  const Trace trace = timeline.take();
+  REQUIRE(trace.events.size() == 1);
+  CHECK(trace.events[0].kind == TraceKind::host);
+  CHECK(trace.events[0].bucket == 3u);
+  CHECK(trace.events[0].begin_ns >= before);
+  CHECK(trace.events[0].end_ns <= after);
+  CHECK(trace.lanes == std::vector<TraceLane>{{.rank = 2, .device = "", .stream = "host"}});
+  CHECK(summarize(trace).all.wall_ns == 0);
+  Timeline off;
+  bool ran = false;
+  must(off.measure_host({.name = "off"}, [&] {
+    ran = true;
+    return Status();
+  }));
+  CHECK(ran);
+}
