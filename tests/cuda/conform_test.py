@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tenon conform` on the CUDA plugin over the test-only driver, and static checks of every kernel that came of it.
 
-  conform_test.py TOOL PLUGIN.so FAKECUDA_FOLDER CHECK_SOURCES.py
+  conform_test.py TOOL PLUGIN.so FAKECUDA_FOLDER CHECK_SOURCES.py [FULL_SAMPLE]
 
-Short count: level 0, and a sample of levels 1 and 2. Full count (TENON_TEST_FULL=1): every case of them, still at small
-sizes, for the driver is a processor that plays a GPU. What the plugin compiled on the way is then compiled by the real NVRTC.
+Short count: level 0, and a sample of levels 1 and 2. Full count (TENON_TEST_FULL=1): every case of them, or a sample of
+FULL_SAMPLE where another build runs every case; still at small sizes, for the driver is a processor that plays a GPU. What
+the plugin compiled on the way is then compiled by the real NVRTC.
 Invariant: the count used, the seed and the sample are printed; what is unsupported must be declared.
 """
 import os
@@ -17,7 +18,7 @@ import tempfile
 SAMPLE = 100  # of the short count, one case in so many: every fragment is a compilation of a second or so
 
 
-def main(tool, plugin, driver, check_sources):
+def main(tool, plugin, driver, check_sources, full_sample=""):
     full = os.environ.get("TENON_TEST_FULL") == "1"
     seed = str(int(os.environ.get("TENON_TEST_SEED", "1"), 0))
     print(f"seed: {seed} (repeat with TENON_TEST_SEED={seed}); {'full' if full else 'short'} run")
@@ -26,7 +27,8 @@ def main(tool, plugin, driver, check_sources):
     with tempfile.TemporaryDirectory() as folder:
         command = [tool, "conform", plugin, "--level", "2", "--quick", "--verify", "--seed", seed, "--option",
                    f"keep={folder}", "--option", "cache=off", "--deadline", "300", "--jobs", str(os.cpu_count() or 1)]
-        command += [] if full else ["--sample", str(SAMPLE)]
+        sample = full_sample if full else str(SAMPLE)
+        command += ["--sample", sample] if sample else []
         print("+", " ".join(command), flush=True)
         code = subprocess.run(command, env=environment, check=False).returncode
         if code != 0:
