@@ -3,7 +3,7 @@
 //
 // The same cases run on the CPU plugin and on the simulated device under each of its profiles (support/device.hpp). A case
 // leaves, visibly, only where the device says that it lacks what the case is about.
-// Invariant: nothing of the environment's own layers or plugins takes part.
+// Invariant: nothing of the environment's own layers or plugins takes part, and of the built ones only that under test.
 #pragma once
 
 #include "support/device.hpp"
@@ -30,9 +30,12 @@ inline void must(Status status) { REQUIRE_MESSAGE(status.ok(), status.message())
 
 inline Runtime open(std::vector<std::string> layers = {}, LogSink log = say_nothing,
                     std::map<std::string, std::string> options = {}) {
-  options.emplace("cpu.threads", "2");
-  if (!device_under_test().profile.empty()) options.emplace("sim.profile", device_under_test().profile);
+  const DeviceUnderTest& device = device_under_test();
+  if (device.plugin == "cpu") options.emplace("cpu.threads", "2");
+  if (!device.profile.empty()) options.emplace(device.plugin + ".profile", device.profile);
   RuntimeOptions asked = built_plugins(std::move(options));
+  asked.plugins = {asked.search_path.front() + "/tenon-" + device.plugin + ".so"};
+  asked.search_path.clear();
   asked.layers = std::move(layers);
   asked.log = std::move(log);
   return must(Runtime::open(std::move(asked)));
