@@ -129,6 +129,9 @@ part_release() {
   [[ $STAGE_STATUS -ne 0 ]] || stage "package, binaries, conformance (release)" run_ctest release -L '^release$'
 }
 
+# A full run takes hours: what it has shown so far is kept, whatever comes after.
+record_stages() { printf '%s\n' "${STAGES[@]}" | /usr/bin/python3 tests/full/record.py || FAILED=1; }
+
 # Without options the parts ci and tsan with their short counts.
 cmd_test() {
   local full='' option part parts=() all=(ci tsan release fuzz arm64 bookworm trixie)
@@ -148,7 +151,9 @@ cmd_test() {
   [[ ${#parts[@]} -gt 0 ]] || parts=(ci tsan)
   SECONDS=0
   needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
-  for part in "${parts[@]}"; do "part_$part"; done
-  [[ -z $full ]] || printf '%s\n' "${STAGES[@]}" | /usr/bin/python3 tests/full/record.py || FAILED=1
+  for part in "${parts[@]}"; do
+    "part_$part"
+    [[ -z $full ]] || record_stages
+  done
   close_tests
 }
