@@ -19,6 +19,13 @@ struct Line {
   Status wrong(const std::string& why) const;
   // The word at `at`: a finite number, not negative. [any-thread; does not block; may fail]
   Result<double> number(size_t at) const;
+  // The same word of elements or bytes: a whole number from 1 to 2^40. [any-thread; does not block; may fail]
+  Result<uint64_t> count(size_t at) const;
+  // The same word of a time, of ms, in ns. [any-thread; does not block; may fail]
+  Result<double> time(size_t at) const {
+    return TN_TRY(number(at))
+    *1e6;
+  }
 };
 
 // [any-thread; does not block; cannot fail]

@@ -46,6 +46,13 @@ Result<double> Line::number(size_t at) const {
   return out;
 }
 
+Result<uint64_t> Line::count(size_t at) const {
+  const double out = TN_TRY(number(at));
+  if (out < 1 || out > 0x1p40 || out != std::floor(out))
+    return wrong("'" + words[at] + "' is no count: write a whole number from 1 to 2^40");
+  return static_cast<uint64_t>(out);
+}
+
 std::vector<Line> lines_of(const std::string& text, const std::string& file) {
   std::vector<Line> out;
   std::istringstream rows(text);
@@ -88,9 +95,11 @@ Result<CommLink> measured(const Link& link, const std::string& text, const std::
           "reduce_scatter or "
           "all_gather");
     Points& points = route != routes.end() ? all_reduce[route->second] : half->second;
-    const double bytes = TN_TRY(line.number(1));
-    const double us = TN_TRY(line.number(2));
-    points.push_back({static_cast<uint64_t>(bytes), us * 1e3});
+    const uint64_t bytes = TN_TRY(line.count(1));
+    points.push_back({
+      bytes, TN_TRY(line.number(2))
+      *1e3
+    });
   }
   CommLink out;
   out.target.name = file;

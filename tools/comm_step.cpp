@@ -30,14 +30,9 @@ Result<Gradient> gradient_of(const Line& line) {
     return line.wrong("a gradient is NAME TYPE ELEMENTS [READY_MS [NEEDED_MS]]");
   const auto dtype = dtype_from(line.words[1]);
   if (!dtype.ok()) return line.wrong(std::string(dtype.message()));
-  const double elements = TN_TRY(line.number(2));
-  if (elements < 1 || elements != static_cast<double>(static_cast<uint64_t>(elements)))
-    return line.wrong("'" + line.words[2] + "' is no count of elements: write a whole number from 1 on");
-  Gradient out{.name = line.words[0], .dtype = *dtype, .elements = static_cast<uint64_t>(elements)};
-  if (line.words.size() > 3) out.ready_ns = TN_TRY(line.number(3))
-  *ms;
-  if (line.words.size() > 4) out.needed_ns = TN_TRY(line.number(4))
-  *ms;
+  Gradient out { .name = line.words[0], .dtype = *dtype, .elements = TN_TRY(line.count(2)) };
+  if (line.words.size() > 3) out.ready_ns = TN_TRY(line.time(3));
+  if (line.words.size() > 4) out.needed_ns = TN_TRY(line.time(4));
   return out;
 }
 
@@ -98,9 +93,10 @@ Result<CommStep> listed_step(const std::string& text, const std::string& file) {
                          : line.words[0] == "backward" ? &step.backward_ns
                          : line.words[0] == "update"   ? &step.update_ns
                                                        : nullptr;
-    if (time != nullptr && line.words.size() == 2) *time = TN_TRY(line.number(1))
-    *ms;
-    else step.gradients.push_back(TN_TRY(gradient_of(line)));
+    if (time != nullptr && line.words.size() == 2)
+      *time = TN_TRY(line.time(1));
+    else
+      step.gradients.push_back(TN_TRY(gradient_of(line)));
   }
   if (step.gradients.empty())
     return Status(TN_INVALID, file + " lists no gradient: write a line NAME TYPE ELEMENTS for each");

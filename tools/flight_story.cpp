@@ -2,12 +2,12 @@
 // flight_story.cpp: see flight_story.hpp. What is compared is what every rank must say alike; the rest differs by nature.
 #include "flight_story.hpp"
 
+#include "text_file.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -134,12 +134,6 @@ FlightOperation operation_from(const nlohmann::json& json) {
   return op;
 }
 
-Result<std::string> whole_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return Status(TN_NOT_FOUND, "'" + path.string() + "' cannot be read");
-  return std::string(std::istreambuf_iterator<char>(file), {});
-}
-
 }  // namespace
 
 Result<FlightRecord> read_flight(const std::string& text) {
@@ -195,7 +189,7 @@ Result<std::string> tell_flight(const std::string& folder) {
   if (failed) return Status(TN_NOT_FOUND, "no folder '" + folder + "': " + failed.message());
   for (const auto& entry : files) {
     if (entry.path().extension() != ".json") continue;
-    const std::string text = TN_TRY(whole_file(entry.path()));
+    const std::string text = TN_TRY(text_of(entry.path().string()));
     auto record = read_flight(text);
     if (!record.ok())
       return Status(record.code(), "'" + entry.path().string() + "': " + std::string(record.message()));
