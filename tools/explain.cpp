@@ -9,6 +9,7 @@
 #include <tenon/runtime.hpp>
 #include <tenon/strategy.hpp>
 
+#include <charconv>
 #include <cstdio>
 #include <memory>
 
@@ -151,6 +152,18 @@ int run_explain(const Asked& asked) {
   return told.ok() ? *told : usage_error(std::string(told.message()));
 }
 
+// CLI::Range takes "nan", and spells every digit of its bounds.
+CLI::Validator between(double least, double most, const std::string& in_words) {
+  return {[=](const std::string& word) {
+            double value = 0;
+            const char* const end = word.data() + word.size();
+            const auto read = std::from_chars(word.data(), end, value);
+            const bool well = read.ec == std::errc() && read.ptr == end && value >= least && value <= most;
+            return well ? std::string() : "'" + word + "' is no number from " + in_words;
+          },
+          ""};
+}
+
 void add_comm(CLI::App& app, const std::shared_ptr<Asked>& asked) {
   CLI::Option* const comm = app.add_flag(
       "--comm", asked->comm,
@@ -166,13 +179,13 @@ void add_comm(CLI::App& app, const std::shared_ptr<Asked>& asked) {
   app.add_option("--gbit", asked->question.link.gbit, "With --comm: Gbit/s of the modelled link")
       ->needs(comm)
       ->excludes(costs)
-      ->check(CLI::PositiveNumber)
+      ->check(between(0.001, 1e6, "0.001 to 1000000"))
       ->capture_default_str();
   app.add_option("--latency-us", asked->question.link.latency_us,
                  "With --comm: microseconds to a neighbour on the modelled link")
       ->needs(comm)
       ->excludes(costs)
-      ->check(CLI::NonNegativeNumber)
+      ->check(between(0, 1e9, "0 to 1000000000"))
       ->capture_default_str();
   for (const char* other : {"--bisect", "--dot"}) comm->excludes(app.get_option(other));
 }
