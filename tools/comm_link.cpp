@@ -96,10 +96,8 @@ Result<CommLink> measured(const Link& link, const std::string& text, const std::
           "all_gather");
     Points& points = route != routes.end() ? all_reduce[route->second] : half->second;
     const uint64_t bytes = TN_TRY(line.count(1));
-    points.push_back({
-      bytes, TN_TRY(line.number(2))
-      *1e3
-    });
+    const double us = TN_TRY(line.number(2));
+    points.push_back({bytes, us * 1e3});
   }
   CommLink out;
   out.target.name = file;

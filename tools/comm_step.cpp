@@ -30,7 +30,8 @@ Result<Gradient> gradient_of(const Line& line) {
     return line.wrong("a gradient is NAME TYPE ELEMENTS [READY_MS [NEEDED_MS]]");
   const auto dtype = dtype_from(line.words[1]);
   if (!dtype.ok()) return line.wrong(std::string(dtype.message()));
-  Gradient out { .name = line.words[0], .dtype = *dtype, .elements = TN_TRY(line.count(2)) };
+  const uint64_t elements = TN_TRY(line.count(2));
+  Gradient out{.name = line.words[0], .dtype = *dtype, .elements = elements};
   if (line.words.size() > 3) out.ready_ns = TN_TRY(line.time(3));
   if (line.words.size() > 4) out.needed_ns = TN_TRY(line.time(4));
   return out;
