@@ -38,9 +38,18 @@ std::string called(const Graph& graph, std::span<const uint32_t> nodes) {
 }
 
 bool matches(std::string_view pattern, std::string_view name) noexcept {
-  if (!pattern.ends_with('*')) return pattern == name;
-  pattern.remove_suffix(1);
-  return name.starts_with(pattern);
+  size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  name.remove_prefix(star);
+  for (;;) {
+    pattern.remove_prefix(star + 1);
+    star = pattern.find('*');
+    if (star == std::string_view::npos) return name.ends_with(pattern);
+    const size_t at = name.find(pattern.substr(0, star));
+    if (at == std::string_view::npos) return false;
+    name.remove_prefix(at + star);
+  }
 }
 
 Result<std::vector<uint32_t>> nodes_named(const Graph& graph, std::string_view word, std::string_view where) {

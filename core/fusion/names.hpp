@@ -15,7 +15,7 @@ std::string called(const Graph& graph, uint32_t node);
 // "conv1 + bias1 + relu1", the middle of a long list left out. [any-thread; does not block; cannot fail]
 std::string called(const Graph& graph, std::span<const uint32_t> nodes);
 
-// Whether `name` is `pattern`, whose last '*' stands for anything. [any-thread; does not block; cannot fail]
+// Whether `name` is `pattern`, in which each '*' stands for anything. [any-thread; does not block; cannot fail]
 bool matches(std::string_view pattern, std::string_view name) noexcept;
 
 // The nodes that `word` names. TN_INVALID with the nearest name when there is none; `where` is the option.

@@ -2,6 +2,7 @@
 // plan.cpp: from a graph to launches: cut, compile, cut again where the device refuses, lay out memory.
 #include "base/text.hpp"
 #include "graph/columns.hpp"
+#include "plan/exchanges.hpp"
 #include "plan/layout.hpp"
 #include "plan/lying.hpp"
 #include "plan/state.hpp"
@@ -45,6 +46,9 @@ class Planner {
   Status compile() {
     for (;;) {
       state_->cut = TN_TRY(fuse(state_->graph, state_->target, options_.fusion));
+      plan_room::Exchanges exchanges = TN_TRY(plan_room::take_out(state_->graph, state_->cut, options_.with_sums));
+      state_->exchanges = std::move(exchanges.all);
+      state_->first_late = exchanges.first_late;
       state_->launches.clear();
       state_->apart.clear();
       pieces_.clear();
@@ -192,6 +196,22 @@ class Planner {
                                       "' is called as an input is: a run could not tell them apart");
       bound_[output.value] = bind(output.name, values[output.value].spec.bytes());
     }
+    return bind_exchanges();
+  }
+
+  // A sum has its place from the caller, and what is sent is made there, when nobody else wants it.
+  Status bind_exchanges() {
+    for (State::Exchange& exchange : state_->exchanges) {
+      const Graph::ValueInfo& sent = state_->graph.values()[exchange.sent];
+      if (lying_.strides(exchange.sent) != lying_.strides(exchange.sum))
+        return Status(TN_UNSUPPORTED, "plan: " + base::quoted(sent.name, 64) +
+                                          " is sent in another memory order than its sum is wanted in");
+      exchange.bound = static_cast<uint32_t>(state_->bound.size());
+      state_->bound.push_back({.name = state_->graph.values()[exchange.sum].name, .bytes = sent.spec.bytes()});
+      bound_[exchange.sum] = exchange.bound;
+      const bool is_only_sent = sent.users.size() == 1 && bound_[exchange.sent] == State::in_block;
+      if (is_only_sent) bound_[exchange.sent] = exchange.bound;
+    }
     return {};
   }
 
@@ -217,6 +237,7 @@ class Planner {
   // Every value between launches, and every workspace, as a life; then a place for each. A value in place goes on with the
   // life of what it is written over.
   void place_all() {
+    place_before_sent();
     std::vector<plan_room::Life> lives;
     std::map<uint32_t, size_t> life_of;  // value → life
     std::vector<size_t> workspace_life;
@@ -244,14 +265,36 @@ class Planner {
       const Graph::Piece& piece = pieces_[at].piece;
       for (const auto* list : {&piece.inputs, &piece.outputs}) {
         for (const uint32_t value : *list) {
-          const uint64_t bytes = state_->graph.values()[value].spec.bytes();
-          const bool held = bound_[value] == State::in_block;
-          launch.slots.push_back({bound_[value], held ? layout.places[life_of.at(value)] : 0, bytes});
+          launch.slots.push_back(slot_of(value, layout, life_of));
         }
       }
       const size_t life = workspace_life[at];
       launch.workspace = {State::in_block, layout.places[life], lives[life].bytes};
       state_->most_slots = std::max(state_->most_slots, launch.slots.size());
+    }
+    for (State::Exchange& exchange : state_->exchanges) exchange.from = slot_of(exchange.sent, layout, life_of);
+  }
+
+  State::Slot slot_of(uint32_t value, const plan_room::Layout& layout,
+                      const std::map<uint32_t, size_t>& life_of) const {
+    const bool held = bound_[value] == State::in_block;
+    return {bound_[value], held ? layout.places[life_of.at(value)] : 0,
+            state_->graph.values()[value].spec.bytes()};
+  }
+
+  // Whether a value lies where a sum over ranks does. Those are numbered last.
+  bool is_summed(uint32_t value) const {
+    return !state_->exchanges.empty() && bound_[value] != State::in_block &&
+           bound_[value] >= state_->exchanges.front().bound;
+  }
+
+  // What is sent may be written over something, which then has its place from the start.
+  void place_before_sent() {
+    for (auto placed = pieces_.rbegin(); placed != pieces_.rend(); ++placed) {
+      for (const tn_alias& alias : placed->aliases) {
+        const uint32_t made = placed->piece.outputs[alias.output], over = placed->piece.inputs[alias.input];
+        if (is_summed(made) && bound_[over] == State::in_block) bound_[over] = bound_[made];
+      }
     }
   }
 
@@ -259,6 +302,9 @@ class Planner {
     const uint32_t made = piece.outputs[alias.output], over = piece.inputs[alias.input];
     if (bound_[over] == State::in_block) {
       life_of.emplace(made, life_of.at(over));
+      ++state_->in_place;
+    } else if (is_summed(over)) {
+      bound_[made] = bound_[over];
       ++state_->in_place;
     } else {
       state_->renewals.push_back({state_->bound[bound_[made]].name, state_->bound[bound_[over]].name});

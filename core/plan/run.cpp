@@ -51,6 +51,9 @@ tn_span part_of(const tn_span& block, const State::Slot& slot) {
 }  // namespace
 
 Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline timeline) const {
+  if (!state_->exchanges.empty())
+    return bad(*state_, "it sums over ranks (" + base::quoted(state_->bound[state_->exchanges.front().bound].name, 64) +
+                            "): run it by an Executor");
   const std::vector<tn_span> bound = TN_TRY(in_order(*state_, bindings));
   Device device = state_->device;
   const Buffer memory = TN_TRY(device.allocate(stream, state_->block_bytes));
@@ -76,6 +79,9 @@ Status Plan::run(Stream& stream, std::initializer_list<Binding> bindings, Timeli
 std::string Plan::explain() const {
   std::string out = tenon::explain(state_->graph, state_->target, state_->cut);
   for (const std::string& recut : state_->recuts) out += "recut    " + recut + '\n';
+  if (!state_->exchanges.empty())
+    out += "exchange " + base::counted(state_->exchanges.size(), "all_reduce") + " before launch " +
+           std::to_string(state_->first_late) + " of " + std::to_string(state_->launches.size()) + '\n';
   std::map<std::string, size_t> engines;
   for (const State::Launch& launch : state_->launches) ++engines[launch.kernel.engine()];
   for (const auto& [engine, count] : engines)

@@ -34,6 +34,14 @@ struct Plan::State {
     std::string name{};
     uint64_t bytes = 0;
   };
+  // An all_reduce, which is no launch: who runs the plan does it, between the launches before and those from first_late on.
+  struct Exchange {
+    uint32_t node = TN_ABSENT;
+    uint32_t sent = TN_ABSENT, sum = TN_ABSENT;  // values
+    uint32_t after = TN_ABSENT;                  // the launch that makes `sent`
+    uint32_t bound = TN_ABSENT;                  // the number of `sum` among what the caller binds
+    Slot from{};                                 // where `sent` is; in the place of `sum` itself, mostly
+  };
 
   Graph graph;
   Device device{};
@@ -44,8 +52,10 @@ struct Plan::State {
   size_t in_place = 0;                // values that lie over what they are made of
   std::vector<Plan::Renewal> renewals{};
   std::vector<Launch> launches{};
+  std::vector<Exchange> exchanges{};
+  uint32_t first_late = 0;  // the first launch that needs an exchange, or all that there are
   std::vector<Bound> bound{};
-  std::unordered_map<std::string, uint32_t> names{};  // of `bound`
+  std::unordered_map<std::string, uint32_t> names{};  // of `bound`, but those of exchanges
   uint64_t block_bytes = 0, bytes_without_reuse = 0;
   size_t most_slots = 0;
 };

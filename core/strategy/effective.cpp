@@ -82,6 +82,15 @@ Outcome of_drift(const Strategy& s) {
   return unless(s.measure_every == 0, "measure_every = 0: no plan is judged");
 }
 
+Outcome of_scaling(const Strategy& s) {
+  if (!s.amp) return {none, "amp = false"};
+  return unless(s.amp_dtype != f16, "bf16 has the range of f32, so the loss needs no scaling");
+}
+Outcome of_dynamic_scaling(const Strategy& s) {
+  const Outcome scaling = of_scaling(s);
+  return scaling.reason.empty() ? unless(!s.use_dynamic_loss_scaling, "use_dynamic_loss_scaling = false") : scaling;
+}
+
 Outcome of_lists(const Strategy& s) { return unless(!s.amp, "amp = false"); }
 Outcome of_shards(const Strategy& s) { return unless(s.sharded, "sharded mode keeps its first plan"); }
 
@@ -109,6 +118,12 @@ constexpr struct {
     {"amp_dtype", of_lists},
     {"custom_white_list", of_lists},
     {"custom_black_list", of_lists},
+    {"use_dynamic_loss_scaling", of_scaling},
+    {"init_loss_scaling", of_scaling},
+    {"incr_every_n_steps", of_dynamic_scaling},
+    {"decr_every_n_nan_or_inf", of_dynamic_scaling},
+    {"incr_ratio", of_dynamic_scaling},
+    {"decr_ratio", of_dynamic_scaling},
     {"bucket_mode",
      [](const Strategy& s) {
        return unless(!s.fuse_all_reduce_ops && s.bucket_mode != BucketRule::per_tensor,

@@ -92,6 +92,19 @@ SyncOptions Strategy::sync() const {
   return out;
 }
 
+TrainingOptions Strategy::training() const {
+  TrainingOptions out;
+  out.stop_gradient = stop_gradient;
+  if (!sync().loss_scaling) return out;
+  out.scaling = {.dynamic = use_dynamic_loss_scaling,
+                 .init = init_loss_scaling,
+                 .incr_every_n_steps = incr_every_n_steps,
+                 .decr_every_n_nan_or_inf = decr_every_n_nan_or_inf,
+                 .incr_ratio = incr_ratio,
+                 .decr_ratio = decr_ratio};
+  return out;
+}
+
 std::map<std::string, std::string> Strategy::runtime() const {
   std::map<std::string, std::string> out;
   if (fraction_of_gpu_memory_to_use != 1)

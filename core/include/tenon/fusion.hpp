@@ -44,7 +44,7 @@ struct FusionTarget {
   std::function<Result<Support>(const Fragment&)> supports{};
 };
 
-// Nodes are named by any value they make; a last '*' stands for anything.
+// Nodes are named by any value they make; each '*' stands for anything.
 struct FusionOptions {
   bool elementwise =
       true;  // groups grown over elementwise nodes, broadcasts and reduction tails (enable_auto_fusion)

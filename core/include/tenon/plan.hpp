@@ -18,12 +18,15 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tenon {
 
 struct PlanOptions {
   FusionOptions fusion{};
   CompileOptions compile{};
+  // Inputs that are there only when sums over ranks are: launches that read them come with those that need a sum.
+  std::vector<std::string> with_sums{};
 };
 
 // What a run reads or writes, by the name of an input, parameter or output of the graph.
@@ -42,7 +45,7 @@ class TN_API Plan {
   Plan() noexcept = default;
   explicit operator bool() const noexcept { return state_ != nullptr; }
 
-  // Enqueues one run. Every input, parameter and output of the graph is bound, once, to as many bytes as it has; outputs
+  // Enqueues one run of a graph without all_reduce, which an Executor runs. Every input, parameter and output of the graph is bound, once, to as many bytes as it has; outputs
   // overlap nothing, but one of `renewals` may be bound to the very memory of its parameter. TN_INVALID naming what is
   // missing, unknown (with the nearest name) or of the wrong size; TN_NO_MEMORY.
   // On `timeline` each launch is an event, called by its op or the rule of its fusion and by what it makes: "conv2d stem.conv",
@@ -65,7 +68,9 @@ class TN_API Plan {
   };
   std::span<const Renewal> renewals() const noexcept;
 
+  // What core's other rooms run it by. [any-thread; does not block; cannot fail]
   struct State;
+  const State& state() const noexcept { return *state_; }
 
  private:
   explicit Plan(std::shared_ptr<const State> state) : state_(std::move(state)) {}
@@ -74,7 +79,7 @@ class TN_API Plan {
   std::shared_ptr<const State> state_;
 };
 
-// Cuts and compiles `graph` for `device`. A fragment of several nodes that the device refuses to compile is cut another
+// Cuts and compiles `graph` for `device`; its all_reduce nodes are left to who runs the plan. A fragment of several nodes that the device refuses to compile is cut another
 // way, and explain() says so. TN_INVALID as `fuse`; TN_UNSUPPORTED naming the node that the device does not run, and its
 // reason. [any-thread; may block; may fail]
 TN_API Result<Plan> plan(const Graph& graph, Device& device, const PlanOptions& options = {});

@@ -17,6 +17,7 @@
 #include <tenon/overlap.hpp>
 #include <tenon/passes.hpp>
 #include <tenon/result.hpp>
+#include <tenon/training.hpp>
 
 #include <cstdint>
 #include <limits>
@@ -100,6 +101,9 @@ struct Strategy {
   // For GradientSync and plan_communication. [any-thread; does not block; cannot fail]
   TN_API OverlapOptions overlap() const;
   TN_API SyncOptions sync() const;
+  // For training_graph: loss scaling, where amp computes in f16, and stop_gradient. The optimizer is the caller's.
+  // [any-thread; does not block; cannot fail]
+  TN_API TrainingOptions training() const;
   // For RuntimeOptions::options: those that are not left to their default. [any-thread; does not block; cannot fail]
   TN_API std::map<std::string, std::string> runtime() const;
 

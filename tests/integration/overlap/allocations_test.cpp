@@ -1,32 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // allocations_test.cpp: once the plan holds, a step allocates nothing: every operator new of a rank's thread is counted.
 #include "model.hpp"
-#include "support/counted_new.hpp"
+#include "support/fewest_allocations.hpp"
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
 using namespace overlap_test;
+using tenon::test::fewest_allocations;
 using tenon::test::own_allocations;
-
-namespace {
-
-// The fewest allocations that 50 steps make, of three times: where a device falls further behind than ever, what is on its way
-// may need more room once.
-template <class Step>
-Result<uint64_t> fewest_allocations(Rank& r, const Step& step) {
-  uint64_t out = UINT64_MAX;
-  for (int time = 0; time < 3; ++time) {
-    const uint64_t before = own_allocations;
-    for (int i = 0; i < 50; ++i) TN_TRY(step());
-    out = std::min(out, own_allocations - before);
-    TN_TRY(r.stream.sync());
-  }
-  return out;
-}
-
-}  // namespace
 
 TEST_CASE("allocations: a step allocates nothing once the plan holds, with a timeline or without") {
   for (const bool measured : {false, true}) {
@@ -47,7 +28,7 @@ TEST_CASE("allocations: a step allocates nothing once the plan holds, with a tim
       };
       for (int i = 0; i < 50; ++i) TN_TRY(step());
       TN_TRY(r.stream.sync());
-      const uint64_t made = TN_TRY(fewest_allocations(r, step));
+      const uint64_t made = TN_TRY(fewest_allocations(r.stream, step));
       TN_TRY(expect(timeline.take().events.size() == (measured ? 256 : 0), "another count of events"));
       return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
     });
@@ -79,7 +60,7 @@ TEST_CASE("allocations: nor does one with gradients from elsewhere, or in sharde
       };
       for (int i = 0; i < 50; ++i) TN_TRY(step());
       TN_TRY(r.stream.sync());
-      const uint64_t made = TN_TRY(fewest_allocations(r, step));
+      const uint64_t made = TN_TRY(fewest_allocations(r.stream, step));
       return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
     });
   }

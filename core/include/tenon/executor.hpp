@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor.hpp: a whole training step, compiled once and run as often as wanted: inputs come on a copy stream, gradients leave
+// while backward still runs, updates happen in place.
+//
+//   auto step = TN_TRY(tenon::training_graph(model, "loss", options));
+//   auto executor = TN_TRY(tenon::Executor::open(step, device, strategy, comm));
+//   TN_TRY(executor.initialize(seed));
+//   TN_TRY(executor.share());                                       // rank 0's on all ranks
+//   for (…) {
+//     float loss = 0;
+//     if (TN_TRY(executor.run({fed("x", x), fed("y", y)}, {fetched("loss", loss)}))) std::printf("%f\n", loss);
+//   }
+//
+// Invariant: what a step computes does not depend on fusion, overlap, or how often outputs are fetched, beyond the rounding
+// that each op's row allows. All ranks run the same steps. A step without fetches does not make the device wait for the host.
+#pragma once
+
+#include <tenon/comm.hpp>
+#include <tenon/device.hpp>
+#include <tenon/export.hpp>
+#include <tenon/plan.hpp>
+#include <tenon/strategy.hpp>
+#include <tenon/timeline.hpp>
+#include <tenon/training.hpp>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace tenon {
+
+// Host memory for a step to read: a container, or one number.
+template <class Host>
+Binding fed(std::string_view name, const Host& source) {
+  if constexpr (std::is_arithmetic_v<Host>) {
+    return {name, Stream::host_span(&source, sizeof source)};
+  } else {
+    const std::span view(source);
+    return {name, Stream::host_span(view.data(), view.size_bytes())};
+  }
+}
+// The same for an output to be written to.
+template <class Host>
+Binding fetched(std::string_view name, Host& destination) {
+  return fed(name, destination);
+}
+
+struct ExecutorOptions {
+  CompileOptions compile{};
+  Timeline timeline{};  // measures each launch, each bucket and each input's copy
+  CommTarget target{};  // known costs of collectives, as SyncOptions::target
+};
+
+// What an executor is made of, and what it has done.
+struct ExecutorFigures {
+  uint64_t steps = 0;
+  uint64_t nodes = 0, launches = 0;                // of a step; all_reduces are neither
+  uint64_t gradients = 0, all_reduces = 0;         // of a step, before and after they are put together
+  uint64_t sent_bytes = 0;                         // of a rank and step, before a collective's own factor
+  uint64_t in_place = 0, in_turns = 0;             // renewed parameters: written over, and with two places
+  // Memory, which is all taken when it opens: what lasts, what lies between launches, gradients, inputs and outputs.
+  uint64_t lasting_bytes = 0, between_bytes = 0, gradient_bytes = 0, edge_bytes = 0;
+  uint64_t peak_bytes() const noexcept { return lasting_bytes + between_bytes + gradient_bytes + edge_bytes; }
+};
+
+// Move-only; one thread at a time. A failed step is the end: parameters may be half updated, so they need a checkpoint and a
+// new executor; that call, and every later one, says so.
+class TN_API Executor {
+ public:
+  // Passes, fusion and overlap as `strategy` says, on streams of its own. With a communicator all ranks together, of a step for
+  // as many; empty for a step of one rank. TN_INVALID for other ranks than the step's; TN_UNSUPPORTED for an option that whole
+  // steps do not have (sharded), or a node the device does not run; failures of passes, plan and GradientSync.
+  // [any-thread; blocks; may fail]
+  static Result<Executor> open(const TrainingGraph& step, Device& device, const Strategy& strategy = {},
+                               const Communicator& comm = {}, const ExecutorOptions& options = {});
+  Executor(Executor&&) noexcept;
+  Executor& operator=(Executor&&) noexcept;
+  ~Executor();
+
+  // A parameter by the step's names, in the type that the step has it in, whatever mixed precision made of it. TN_INVALID for
+  // other bytes than it has; TN_NOT_FOUND with the nearest name. [one thread; blocks; may fail]
+  Status set(std::string_view name, std::span<const std::byte> bytes);
+  Result<std::vector<std::byte>> get(std::string_view name);
+  // What `set` and `get` know, in the order of the step's values. [any-thread; does not block; cannot fail]
+  struct Lasting {
+    std::string name;
+    TensorSpec spec;
+  };
+  std::span<const Lasting> lasting() const noexcept;
+  // All parameters that have not begun, by initial_values. [one thread; blocks; may fail]
+  Status initialize(uint64_t seed);
+  // Rank `root`'s parameters and states on all ranks. All ranks together. [one thread; blocks; may fail]
+  Status share(uint32_t root = 0);
+  // The rate of later steps. TN_INVALID for one that is no finite number of 0 or more. [one thread; may block; may fail]
+  Status set_rate(double rate);
+  // One number: a parameter or an output with one element. [one thread; blocks; may fail]
+  Result<double> value(std::string_view name);
+
+  // Enqueues one step. Every input of the model is given, once: host memory, which may be used again on return, or memory of
+  // the device that is ready for stream(). Fetches are outputs, into host memory. True: this step was one of every fetch_every,
+  // the device has finished it and they are written; false: they are as they were. TN_INVALID naming what is missing, unknown or of the wrong size, or
+  // parameters that have not begun; then nothing was enqueued. May block where the device is two steps behind.
+  // [one thread; may block; may fail]
+  Result<bool> run(std::span<const Binding> inputs, std::span<const Binding> fetches = {});
+  Result<bool> run(std::initializer_list<Binding> inputs, std::initializer_list<Binding> fetches = {});
+  // num_iteration_per_run steps of one call: `feed` gives the inputs of each, or false when there are none left. Fetches are of
+  // the last step, which waits. How many steps ran. [one thread; may block; may fail, also as `feed`]
+  using Feed = std::function<Result<bool>(std::vector<Binding>& inputs)>;
+  Result<uint32_t> run(const Feed& feed, std::span<const Binding> fetches = {});
+  // Waits for all steps. [one thread; blocks; may fail]
+  Status sync();
+
+  // Where launches go: what is enqueued on it before a step is seen by it. [any-thread; does not block; cannot fail]
+  Stream& stream() noexcept;
+  uint64_t steps() const noexcept;
+  ExecutorFigures figures() const;
+  const Plan& plan() const noexcept;
+  const TrainingGraph& step() const noexcept;
+  // What passes did, what was fused, how gradients leave, where memory goes. [any-thread; does not block; cannot fail]
+  std::string explain() const;
+
+  struct State;
+
+ private:
+  explicit Executor(std::unique_ptr<State> state) noexcept;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tenon

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// exchanges.cpp: groups before and behind the sums over ranks.
+#include "plan/exchanges.hpp"
+
+#include "base/text.hpp"
+#include "fusion/names.hpp"
+
+#include <algorithm>
+
+namespace tenon::plan_room {
+namespace {
+
+class Splitter {
+ public:
+  Splitter(const Graph& graph, FusionCut& cut)
+      : graph_(graph), cut_(cut), late_(graph.values().size()), maker_(graph.values().size(), TN_ABSENT) {}
+
+  Result<Exchanges> run(std::span<const std::string> with_sums) {
+    for (const std::string& name : with_sums) {
+      const auto values = graph_.values();
+      const auto found = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.name == name; });
+      if (found == values.end() || found->role != Graph::Role::input)
+        return Status(TN_INVALID, "plan: with_sums names " + base::quoted(name) + ", which is no input of the graph");
+      late_[static_cast<size_t>(found - values.begin())] = true;
+    }
+    for (FusionGroup& group : cut_.groups) TN_TRY(sort(group));
+    out_.first_late = static_cast<uint32_t>(before_.size());
+    for (FusionGroup& group : behind_) before_.push_back(std::move(group));
+    cut_.groups = std::move(before_);
+    for (uint32_t at = 0; at < cut_.groups.size(); ++at) {
+      for (const uint32_t node : cut_.groups[at].nodes) {
+        for (const uint32_t value : graph_.nodes()[node].outputs) {
+          if (value != TN_ABSENT) maker_[value] = at;
+        }
+      }
+    }
+    for (auto& exchange : out_.all) exchange.after = maker_[exchange.sent];
+    return std::move(out_);
+  }
+
+ private:
+  bool is_exchange(uint32_t node) const { return graph_.nodes()[node].op == Op::all_reduce; }
+
+  Status sort(FusionGroup& group) {
+    const auto found = std::find_if(group.nodes.begin(), group.nodes.end(),
+                                    [&](uint32_t node) { return is_exchange(node); });
+    if (found != group.nodes.end()) return take(group, *found);
+    bool late = false;
+    for (const uint32_t node : group.nodes) {
+      for (const uint32_t value : graph_.nodes()[node].inputs)
+        late = late || (value != TN_ABSENT && late_[value]);
+    }
+    for (const uint32_t node : group.nodes) {
+      for (const uint32_t value : graph_.nodes()[node].outputs) {
+        if (value != TN_ABSENT) late_[value] = late;
+      }
+    }
+    (late ? behind_ : before_).push_back(std::move(group));
+    return {};
+  }
+
+  Status take(const FusionGroup& group, uint32_t node) {
+    const uint32_t sent = graph_.nodes()[node].inputs[0], sum = graph_.nodes()[node].outputs[0];
+    const auto refused = [&](const std::string& why) {
+      return Status(TN_UNSUPPORTED, "plan: " + fusion::called(graph_, node) + ": " + why);
+    };
+    if (group.nodes.size() > 1)
+      return refused("it is in a group of the device, which runs whole graphs only and has no ranks");
+    if (std::get<std::string>(attribute(node, "reduce")) != "sum")
+      return refused("only sums are taken between launches");
+    if (late_[sent]) return refused("it needs another sum over ranks before it");
+    if (graph_.values()[sent].role != Graph::Role::computed)
+      return refused("'" + graph_.values()[sent].name + "' is a leaf, and only what a node makes is sent");
+    for (const Graph::Output& output : graph_.outputs()) {
+      if (output.value == sum)
+        return refused("output '" + output.name + "' is its sum as it is: put an identity between them");
+    }
+    late_[sum] = true;
+    out_.all.push_back({.node = node, .sent = sent, .sum = sum});
+    return {};
+  }
+
+  const AttributeValue& attribute(uint32_t node, std::string_view name) const {
+    const auto& all = graph_.nodes()[node].attributes;
+    return std::find_if(all.begin(), all.end(), [&](const Attribute& a) { return a.name == name; })->value;
+  }
+
+  const Graph& graph_;
+  FusionCut& cut_;
+  std::vector<bool> late_;       // per value
+  std::vector<uint32_t> maker_;  // per value: a group
+  std::vector<FusionGroup> before_{}, behind_{};
+  Exchanges out_{};
+};
+
+}  // namespace
+
+Result<Exchanges> take_out(const Graph& graph, FusionCut& cut, std::span<const std::string> with_sums) {
+  return Splitter(graph, cut).run(with_sums);
+}
+
+}  // namespace tenon::plan_room

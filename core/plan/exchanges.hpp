@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// exchanges.hpp: the all_reduce nodes of a graph, taken out of what a device runs.
+//
+// Invariant: what is sent is made by groups before `first_late`, and what needs a sum comes from there on; both parts keep
+// their order.
+#pragma once
+
+#include "plan/state.hpp"
+
+namespace tenon::plan_room {
+
+struct Exchanges {
+  std::vector<Plan::State::Exchange> all{};  // in the order of their nodes
+  uint32_t first_late = 0;                   // the first group that needs one
+};
+
+// Takes the all_reduce nodes out of `cut` and puts the groups that need their sums, or inputs of `with_sums`, behind all others.
+// TN_INVALID for a name that is no input; TN_UNSUPPORTED naming
+// the node: for one that needs another's sum, that sends a leaf, whose sum is an output of the graph, or that the device has
+// in a group. [any-thread; does not block; may fail]
+Result<Exchanges> take_out(const Graph& graph, FusionCut& cut, std::span<const std::string> with_sums);
+
+}  // namespace tenon::plan_room

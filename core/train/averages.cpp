@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// averages.cpp: see averages.hpp.
+#include "train/averages.hpp"
+
+namespace tenon::train {
+namespace {
+
+constexpr std::string_view suffix = ".gradient";
+
+// As the planner of buckets sees them: ready when the launches before are predicted to be.
+std::vector<Gradient> gradients_of(const Plan::State& plan) {
+  std::vector<double> done;
+  double now = 0;
+  for (const FusionGroup& group : plan.cut.groups) done.push_back(now += group.cost_ns);
+  std::vector<Gradient> out;
+  for (const auto& exchange : plan.exchanges) {
+    const Graph::ValueInfo& sum = plan.graph.values()[exchange.sum];
+    Gradient gradient{.name = sum.name, .dtype = sum.spec.dtype, .elements = sum.spec.elements()};
+    if (gradient.name.ends_with(suffix)) gradient.name.resize(gradient.name.size() - suffix.size());
+    gradient.ready_ns = done[exchange.after];
+    out.push_back(std::move(gradient));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Averages> Averages::open(const Open& from, Device& device, Communicator& comm) {
+  const Plan::State& plan = from.plan.state();
+  SyncOptions options = from.strategy.sync();
+  options.average = Average::none;
+  options.loss_scaling = !from.step.scale.empty();
+  options.clip_global_norm = from.step.clips;
+  options.target = from.target;
+  options.timeline = from.timeline;
+  const std::vector<Gradient> gradients = gradients_of(plan);
+  Averages out(TN_TRY(GradientSync::create(device, comm, gradients, from.strategy.overlap(), std::move(options))));
+  out.exchanges_ = plan.exchanges;
+  out.after_.resize(plan.launches.size());
+  for (uint32_t i = 0; i < plan.exchanges.size(); ++i) out.after_[plan.exchanges[i].after].push_back(i);
+  if (const auto found = plan.names.find(from.step.divisor); found != plan.names.end()) out.divisor_ = found->second;
+  return out;
+}
+
+void Averages::bind(std::span<tn_span> bound) const {
+  for (uint32_t i = 0; i < exchanges_.size(); ++i) bound[exchanges_[i].bound] = sync_.gradient(i);
+  if (divisor_ != TN_ABSENT) bound[divisor_] = sync_.divisor();
+}
+
+Status Averages::made(Stream& compute, uint32_t at, const tn_span& block) {
+  for (const uint32_t i : after_[at]) {
+    const Plan::State::Exchange& exchange = exchanges_[i];
+    if (exchange.from.bound == Plan::State::in_block) {
+      tn_span from = block;
+      from.offset += exchange.from.place;
+      from.bytes = exchange.from.bytes;
+      TN_TRY(compute.copy(sync_.gradient(i), from));
+    }
+    TN_TRY(sync_.ready(i));
+  }
+  return {};
+}
+
+}  // namespace tenon::train

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// averages.hpp: the sums over ranks of a step, which leave while the launches before them still run.
+//
+// Invariant: a gradient is made where it is sent from, unless somebody else reads it, too; then it is copied there.
+#pragma once
+
+#include "plan/state.hpp"
+
+#include <tenon/gradient_sync.hpp>
+#include <tenon/strategy.hpp>
+#include <tenon/training.hpp>
+
+namespace tenon::train {
+
+class Averages {
+ public:
+  struct Open {
+    const TrainingGraph& step;
+    const Plan& plan;
+    const Strategy& strategy;
+    const CommTarget& target;
+    Timeline timeline{};
+  };
+  // All ranks together. [one thread; blocks; may fail]
+  static Result<Averages> open(const Open& from, Device& device, Communicator& comm);
+
+  // A step begins: true when gradients have new places. [one thread; may block; may fail]
+  Result<bool> begin(Stream& compute) { return sync_.begin(compute); }
+  // Into `bound`, a span for each of what the caller of a plan binds: where sums are, and what they are divided by.
+  void bind(std::span<tn_span> bound) const;
+  // Launch `at` was enqueued: what it makes leaves. `block` is the run's memory. [one thread; may fail]
+  Status made(Stream& compute, uint32_t at, const tn_span& block);
+  // Launches from here on find the sums. [one thread; does not block; may fail]
+  Status finish(Stream& compute) { return sync_.finish(compute); }
+
+  const CommPlan& plan() const noexcept { return sync_.plan(); }
+  size_t gradients() const noexcept { return exchanges_.size(); }
+
+ private:
+  explicit Averages(GradientSync sync) noexcept : sync_(std::move(sync)) {}
+  GradientSync sync_;
+  std::vector<Plan::State::Exchange> exchanges_{};
+  std::vector<std::vector<uint32_t>> after_{};  // per launch: positions in exchanges_
+  uint32_t divisor_ = TN_ABSENT;                // its number among what is bound
+};
+
+}  // namespace tenon::train

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// executor.cpp: one step after the other.
+#include "base/text.hpp"
+#include "graph/number.hpp"
+#include "train/state.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tenon {
+namespace {
+
+using State = Executor::State;
+
+Status bad(const std::string& text) { return Status(TN_INVALID, "executor: " + text); }
+
+}  // namespace
+
+void State::bind() {
+  for (const uint32_t turn : {0u, 1u}) {
+    lasting.bind(bound, turn);
+    for (const Output& output : outputs) bound[output.bound] = output.place;
+    if (averages) averages->bind(bound);
+    launches.bind(turn, bound, block);
+  }
+}
+
+const State::Output* State::find(std::string_view output) const noexcept {
+  const auto found =
+      std::find_if(outputs.begin(), outputs.end(), [&](const Output& one) { return one.name == output; });
+  return found == outputs.end() ? nullptr : &*found;
+}
+
+Status State::check(std::span<const Binding> given) {
+  if (failure) return Status(*failure);
+  if (!has_begun) {
+    const std::vector<std::string> missing = lasting.not_begun();
+    if (!missing.empty())
+      return bad("parameter " + base::quoted(missing.front()) + " and " + std::to_string(missing.size() - 1) +
+                 " more have no value: call initialize, or set them");
+    has_begun = true;
+  }
+  return inputs.check(given);
+}
+
+Status State::check_fetches(std::span<const Binding> fetches) const {
+  for (const Binding& fetch : fetches) {
+    const Output* output = find(fetch.name);
+    if (output == nullptr) {
+      std::vector<std::string_view> names;
+      for (const Output& one : outputs) names.push_back(one.name);
+      return bad("the step has no output " + base::quoted(fetch.name) + base::did_you_mean(fetch.name, names) +
+                 (lasting.has(fetch.name) ? ": it is a parameter, which get() gives" : ""));
+    }
+    if (fetch.span.bytes != output->place.bytes())
+      return bad("output '" + output->name + "' has " + std::to_string(output->place.bytes()) +
+                 " bytes, it is to be written to " + std::to_string(fetch.span.bytes));
+  }
+  return {};
+}
+
+Status State::enqueue(std::span<const Binding> given) {
+  if (averages && TN_TRY(averages->begin(compute))) bind();
+  TN_TRY(inputs.feed(given, compute, timeline, [&](uint32_t number, const tn_span& span) {
+    bound[number] = span;
+    launches.put(number, span);
+  }));
+  const tn_span memory = block;
+  const uint32_t count = launches.count(), late = averages ? plan.state().first_late : count + 1;
+  for (uint32_t at = 0; at < count; ++at) {
+    if (at == late) TN_TRY(averages->finish(compute));
+    TN_TRY(launches.enqueue(compute, at, lasting.turn(), timeline));
+    if (averages) TN_TRY(averages->made(compute, at, memory));
+  }
+  if (count == late) TN_TRY(averages->finish(compute));
+  TN_TRY(inputs.used(compute));
+  lasting.renewed();
+  ++steps;
+  return steps % strategy.num_iteration_per_drop_scope == 0 ? device.trim() : Status();
+}
+
+Status State::ended(Status status) {
+  if (status.ok() || failure) return status;
+  failure = Error(status.error());
+  failure->message += "; parameters may be half updated: restore a checkpoint in a new executor";
+  return Status(*failure);
+}
+
+Status State::run(std::span<const Binding> given) { return ended(enqueue(given)); }
+
+Status State::fetch(std::span<const Binding> fetches) {
+  const auto copy_all = [&]() -> Status {
+    for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, find(fetch.name)->place));
+    return compute.sync();
+  };
+  return ended(copy_all());
+}
+
+Executor::Executor(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Executor::Executor(Executor&&) noexcept = default;
+Executor& Executor::operator=(Executor&&) noexcept = default;
+Executor::~Executor() = default;
+
+Result<bool> Executor::run(std::span<const Binding> inputs, std::span<const Binding> fetches) {
+  TN_TRY(state_->check(inputs));
+  TN_TRY(state_->check_fetches(fetches));
+  TN_TRY(state_->run(inputs));
+  if (fetches.empty() || state_->steps % state_->strategy.fetch_every != 0) return false;
+  TN_TRY(state_->fetch(fetches));
+  return true;
+}
+
+Result<bool> Executor::run(std::initializer_list<Binding> inputs, std::initializer_list<Binding> fetches) {
+  return run(std::span(inputs.begin(), inputs.size()), std::span(fetches.begin(), fetches.size()));
+}
+
+Result<uint32_t> Executor::run(const Feed& feed, std::span<const Binding> fetches) {
+  TN_TRY(state_->check_fetches(fetches));
+  uint32_t ran = 0;
+  for (std::vector<Binding> inputs; ran < state_->strategy.num_iteration_per_run; ++ran) {
+    inputs.clear();
+    if (!TN_TRY(feed(inputs))) break;
+    TN_TRY(state_->check(inputs));
+    TN_TRY(state_->run(inputs));
+  }
+  if (ran > 0 && !fetches.empty()) TN_TRY(state_->fetch(fetches));
+  return ran;
+}
+
+Status Executor::sync() {
+  if (state_->failure) return Status(*state_->failure);
+  return state_->ended(state_->compute.sync());
+}
+
+Status Executor::set(std::string_view name, std::span<const std::byte> bytes) {
+  if (state_->failure) return Status(*state_->failure);
+  return state_->lasting.set(state_->compute, name, bytes);
+}
+
+Result<std::vector<std::byte>> Executor::get(std::string_view name) {
+  if (state_->failure) return Status(*state_->failure);
+  return state_->lasting.get(state_->compute, name);
+}
+
+Status Executor::initialize(uint64_t seed) {
+  const std::vector<std::string> missing = state_->lasting.not_begun();
+  for (const InitialValue& value : initial_values(state_->step.graph, seed)) {
+    if (std::find(missing.begin(), missing.end(), value.param) != missing.end())
+      TN_TRY(set(value.param, value.bytes));
+  }
+  return {};
+}
+
+Status Executor::share(uint32_t root) {
+  if (state_->failure) return Status(*state_->failure);
+  if (!state_->comm) return {};
+  return state_->ended(state_->lasting.share(state_->compute, state_->comm, root));
+}
+
+Status Executor::set_rate(double rate) {
+  if (state_->failure) return Status(*state_->failure);
+  if (!std::isfinite(rate) || rate < 0) return bad("rate = " + std::to_string(rate) + ": give a number of 0 or more");
+  const tn_span place = TN_TRY(state_->lasting.place(state_->step.rate));
+  return state_->ended(state_->compute.fill(place, std::bit_cast<uint32_t>(static_cast<float>(rate)), sizeof(float)));
+}
+
+Result<double> Executor::value(std::string_view name) {
+  const State::Output* output = state_->find(name);
+  TensorSpec spec;
+  std::vector<std::byte> bytes;
+  if (output == nullptr) {
+    bytes = TN_TRY(get(name));
+    for (const Lasting& one : lasting()) {
+      if (one.name == name) spec = one.spec;
+    }
+  } else {
+    if (state_->failure) return Status(*state_->failure);
+    spec = output->spec;
+    bytes.resize(spec.bytes());
+    TN_TRY(state_->compute.download(bytes, output->place));
+    TN_TRY(state_->ended(state_->compute.sync()));
+  }
+  if (spec.elements() != 1)
+    return bad(base::quoted(name) + " has " + base::counted(spec.elements(), "element") + ", and no one value");
+  return graph::read_element(spec.dtype, bytes.data());
+}
+
+std::span<const Executor::Lasting> Executor::lasting() const noexcept { return state_->lasting.names(); }
+Stream& Executor::stream() noexcept { return state_->compute; }
+uint64_t Executor::steps() const noexcept { return state_->steps; }
+const TrainingGraph& Executor::step() const noexcept { return state_->step; }
+const Plan& Executor::plan() const noexcept { return state_->plan; }
+
+}  // namespace tenon

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// explain.cpp: an executor in figures and in words.
+#include "base/text.hpp"
+#include "train/state.hpp"
+
+namespace tenon {
+namespace {
+
+// "memory   3.1 MiB: 1.2 MiB lasts, …"
+std::string memory_line(const ExecutorFigures& f) {
+  return "memory   " + base::bytes_in_words(f.peak_bytes()) + ": " + base::bytes_in_words(f.lasting_bytes) + " lasts, " +
+         base::bytes_in_words(f.between_bytes) + " lies between launches, " + base::bytes_in_words(f.gradient_bytes) +
+         " is gradients, " + base::bytes_in_words(f.edge_bytes) + " is inputs and outputs\n";
+}
+
+}  // namespace
+
+ExecutorFigures Executor::figures() const {
+  const State& s = *state_;
+  ExecutorFigures out;
+  out.steps = s.steps;
+  out.launches = s.launches.count();
+  for (const FusionGroup& group : s.plan.cut().groups) out.nodes += group.nodes.size();
+  out.in_place = s.lasting.in_place();
+  out.in_turns = s.lasting.in_turns();
+  out.lasting_bytes = s.lasting.bytes();
+  out.between_bytes = s.block.bytes();
+  out.edge_bytes = s.inputs.bytes();
+  for (const State::Output& output : s.outputs) out.edge_bytes += output.place.bytes();
+  if (!s.averages) return out;
+  out.gradients = s.averages->gradients();
+  out.all_reduces = s.averages->plan().buckets().size();
+  for (const Bucket& bucket : s.averages->plan().buckets()) out.sent_bytes += bucket.bytes;
+  out.gradient_bytes = s.averages->plan().arena().bytes;
+  return out;
+}
+
+std::string Executor::explain() const {
+  const State& s = *state_;
+  const ExecutorFigures f = figures();
+  std::string out = passes::explain(s.notes) + s.plan.explain();
+  out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
+         " in two places that take turns\n";
+  out += memory_line(f);
+  if (s.averages) out += s.averages->plan().explain();
+  return out;
+}
+
+}  // namespace tenon

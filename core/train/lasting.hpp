@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// lasting.hpp: what lasts from step to step: parameters and states, where each is, and how numbers get in and out.
+//
+// Invariant: a half and its f32 master hold the same number, rounded, between steps. What a step renews in another place has
+// two, which take turns.
+#pragma once
+
+#include "plan/state.hpp"
+
+#include <tenon/executor.hpp>
+
+namespace tenon::train {
+
+class Lasting {
+ public:
+  struct Open {
+    const TrainingGraph& step;
+    const Plan& plan;
+    std::span<const passes::Master> masters;
+  };
+  // [one thread; may block; may fail]
+  static Result<Lasting> open(const Open& from, Device& device, Stream& stream);
+
+  std::span<const Executor::Lasting> names() const noexcept { return names_; }
+  Status set(Stream& stream, std::string_view name, std::span<const std::byte> bytes);
+  Result<std::vector<std::byte>> get(Stream& stream, std::string_view name);
+  // Where it is now. [one thread; does not block; may fail]
+  Result<tn_span> place(std::string_view name) const;
+  bool has(std::string_view name) const { return known_.contains(std::string(name)); }
+  // Those of the step that begin by initial_values, and have not yet.
+  std::vector<std::string> not_begun() const;
+  Status share(Stream& stream, Communicator& comm, uint32_t root);
+
+  // Into `bound`, a span for each of what the caller of a plan binds: as a step reads and writes them when it is its turn.
+  void bind(std::span<tn_span> bound, uint32_t turn) const;
+  // Whether the plan's output of this number is the next value of something here.
+  bool renews(uint32_t bound) const;
+  // A step was enqueued.
+  void renewed() noexcept { turn_ ^= 1u; }
+  uint32_t turn() const noexcept { return turn_; }
+
+  uint64_t bytes() const noexcept;
+  uint64_t in_place() const noexcept;
+  uint64_t in_turns() const noexcept;
+
+ private:
+  static constexpr size_t none = SIZE_MAX;
+  // A parameter of the plan's graph.
+  struct Kept {
+    std::string name{};
+    TensorSpec spec{};
+    uint32_t read = TN_ABSENT, written = TN_ABSENT;  // numbers of what the plan's caller binds
+    bool in_turns = false, begun = false;
+    Buffer places[2]{};
+  };
+  // What a name of the step stands for.
+  struct Named {
+    TensorSpec spec{};           // as the step has it
+    size_t at = none;            // where it is kept
+    size_t rounded = none;       // or widened: the other one of a half and its master
+  };
+
+  Status allocate(Device& device, Stream& stream);
+  void pair_masters(const Open& from);
+  Result<const Named*> find(std::string_view name) const;
+  const Buffer& now(const Kept& kept) const { return kept.places[kept.in_turns ? turn_ : 0]; }
+  Status write(Stream& stream, Kept& to, DType from, std::span<const std::byte> bytes);
+
+  std::vector<Kept> kept_{};
+  std::vector<Executor::Lasting> names_{};
+  std::unordered_map<std::string, Named> known_{};
+  uint32_t turn_ = 0;
+};
+
+}  // namespace tenon::train

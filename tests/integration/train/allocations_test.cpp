@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// allocations_test.cpp: once it runs, a step without fetches allocates nothing: every operator new of a rank's thread is counted.
+#include "integration/overlap/model.hpp"
+#include "integration/train/model.hpp"
+#include "support/fewest_allocations.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace train_test;
+using overlap_test::eager_target;
+using overlap_test::expect;
+using overlap_test::Rank;
+using overlap_test::together;
+
+TEST_CASE("allocations: a step allocates nothing, of one rank and of two") {
+  for (const uint32_t size : {1u, 2u}) {
+    together(size, [&](Rank& r) -> Status {
+      Strategy strategy;
+      strategy.warm_up_steps = 1;
+      const TrainingGraph step =
+          TN_TRY(training_graph(network(4), "loss", {.optimizer = {.op = Op::adam}, .ranks = size}));
+      Executor executor = TN_TRY(Executor::open(step, r.device, strategy, size > 1 ? r.comm : Communicator(),
+                                                {.target = eager_target()}));
+      TN_TRY(begin(executor, 1));
+      const Samples given = samples(4, 1);
+      const Binding inputs[] = {fed("x", given.x), fed("y", given.y)};
+      const auto run = [&]() -> Status {
+        TN_TRY(executor.run(inputs));
+        return {};
+      };
+      for (int i = 0; i < 50; ++i) TN_TRY(run());
+      TN_TRY(executor.sync());
+      const uint64_t made = TN_TRY(tenon::test::fewest_allocations(executor.stream(), run));
+      return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
+    });
+  }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// An executor runs steps as it is told: inputs, fetches, several steps of one call, places that take turns; and refuses,
+// before anything runs, what cannot be.
+#include "integration/device.hpp"
+#include "integration/train/model.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace train_test;
+using tenon::test::must;
+
+namespace {
+
+constexpr int64_t rows = 4;
+
+struct World {
+  Runtime runtime = tenon::test::open();
+  Device device = tenon::test::target(runtime);
+
+  Executor open(const Strategy& strategy = {}, const TrainingOptions& options = {.optimizer = {.op = Op::momentum}}) {
+    Executor out = must(Executor::open(must(training_graph(network(rows), "loss", options)), device, strategy));
+    must(begin(out, 7));
+    return out;
+  }
+};
+
+float train(Executor& executor, uint64_t steps) {
+  float loss = 0;
+  for (uint64_t i = 0; i < steps; ++i) {
+    const Samples given = samples(rows, i);
+    must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)}));
+  }
+  return loss;
+}
+
+}  // namespace
+
+TEST_CASE("executor: learns, and the same in whatever way it is cut or laid out") {
+  World w;
+  Executor plain = w.open();
+  const float first = train(plain, 1), last = train(plain, 40);
+  CHECK(last < first / 2);
+  CHECK(plain.steps() == 41);
+  Strategy alone;
+  alone.enable_auto_fusion = alone.fuse_all_optimizer_ops = alone.fuse_patterns = false;
+  Strategy apart;
+  apart.enable_inplace = false;
+  for (const Strategy& strategy : {alone, apart}) {
+    Executor other = w.open(strategy);
+    train(other, 1);
+    CHECK(train(other, 40) == doctest::Approx(last).epsilon(1e-4));
+    if (!strategy.enable_inplace) {
+      CHECK(other.figures().in_turns == 8);
+      CHECK(other.figures().in_place == 0);
+    }
+  }
+}
+
+TEST_CASE("executor: what was set is got, and states begin at nothing") {
+  World w;
+  Executor executor = w.open();
+  const Floats bias(5, 1.5f);
+  must(executor.set("fc1.b", bytes_of(bias)));
+  CHECK(as<float>(must(executor.get("fc1.b"))) == bias);
+  CHECK(as<float>(must(executor.get("fc2.w.velocity"))) == Floats(5));
+  CHECK(must(executor.value("training.rate")) == doctest::Approx(0.01));
+  must(executor.set_rate(0));
+  train(executor, 2);
+  CHECK(as<float>(must(executor.get("fc1.b"))) == bias);
+  CHECK(as<float>(must(executor.get("fc2.w.velocity"))) != Floats(5));
+}
+
+TEST_CASE("executor: outputs are fetched every so often") {
+  World w;
+  Strategy strategy;
+  strategy.fetch_every = 3;
+  Executor executor = w.open(strategy);
+  const Samples given = samples(rows, 1);
+  Floats guess(rows);
+  for (int i = 1; i <= 7; ++i) {
+    std::fill(guess.begin(), guess.end(), -77.0f);
+    const bool fetches = must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("guess", guess)}));
+    CHECK(fetches == (i % 3 == 0));
+    CHECK((guess[0] == -77.0f) == !fetches);
+  }
+  CHECK(!must(executor.run({fed("x", given.x), fed("y", given.y)})));
+}
+
+TEST_CASE("executor: several steps of one call, until there is nothing left") {
+  World w;
+  Strategy strategy;
+  strategy.num_iteration_per_run = 3;
+  Executor one = w.open(), several = w.open(strategy);
+  const float expected = train(one, 5);
+  uint64_t next = 0;
+  Samples given;
+  const auto feed = [&](std::vector<Binding>& inputs) -> Result<bool> {
+    if (next == 5) return false;
+    given = samples(rows, next++);
+    inputs = {fed("x", given.x), fed("y", given.y)};
+    return true;
+  };
+  float loss = 0;
+  const Binding fetch = fetched("loss", loss);
+  CHECK(must(several.run(feed, {&fetch, 1})) == 3);
+  CHECK(must(several.run(feed, {&fetch, 1})) == 2);
+  CHECK(loss == expected);
+  CHECK(must(several.run(feed, {&fetch, 1})) == 0);
+  CHECK(several.steps() == 5);
+}
+
+TEST_CASE("executor: inputs may be on the device already") {
+  World w;
+  Executor host = w.open(), device = w.open();
+  const Samples given = samples(rows, 0);
+  const Buffer x = must(w.device.allocate(device.stream(), given.x.size() * sizeof(float)));
+  must(device.stream().upload(x, given.x));
+  float a = 0, b = 0;
+  for (int i = 0; i < 3; ++i) {
+    must(host.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", a)}));
+    must(device.run({Binding{"x", x}, fed("y", given.y)}, {fetched("loss", b)}));
+  }
+  CHECK(a == b);
+}
+
+TEST_CASE("executor: what the model itself renews goes on") {
+  World w;
+  Graph g("running");
+  const auto x = g.input("x", {f32, {rows, 1}}), scale = g.param("scale", {f32, {1}});
+  const auto mean = g.param("mean", {f32, {1}}), count = g.param("count", {i32, {1}});
+  g.output("loss", g.mean(g.square(g.mul(x, scale)), {0, 1}));
+  g.output("mean.next", g.add(g.scale(mean, 0.5), g.scale(g.mean(x, {0}), 0.5)));
+  g.output("count.next", g.add(count, g.constant({i32, {1}}, 1)));
+  const TrainingGraph step = must(
+      training_graph(g, "loss", {.renewed = {{"mean", "mean.next"}, {"count", "count.next"}}}));
+  CHECK(step.trained == std::vector<std::string>{"scale"});
+  Executor executor = must(Executor::open(step, w.device));
+  must(begin(executor, 1));
+  const Floats ones(rows, 1.0f);
+  for (int i = 0; i < 3; ++i) must(executor.run({fed("x", ones)}));
+  CHECK(must(executor.value("mean")) == 0.875);
+  CHECK(must(executor.value("count")) == 3);
+}
+
+TEST_CASE("executor: what cannot be is refused before anything runs") {
+  World w;
+  const TrainingGraph step = must(training_graph(network(rows), "loss"));
+  Executor executor = must(Executor::open(step, w.device));
+  const Samples given = samples(rows, 1);
+  const Binding x = fed("x", given.x), y = fed("y", given.y);
+  const auto refused = [&](std::initializer_list<Binding> inputs, const char* part) {
+    const Result<bool> ran = executor.run(inputs);
+    CHECK(ran.code() == TN_INVALID);
+    CHECK_HAS(std::string(ran.message()), part);
+  };
+  refused({x, y}, "have no value: call initialize");
+  must(begin(executor, 1));
+  refused({x}, "input 'y' is not given");
+  refused({x, y, y}, "input 'y' is given twice");
+  refused({x, fed("yy", given.y)}, "the step has no input 'yy'");
+  refused({x, fed("y", given.x)}, "has 16 bytes, it is given 96");
+  float loss = 0;
+  CHECK_HAS(std::string(executor.run({x, y}, {fetched("lost", loss)}).message()), "did you mean 'loss'");
+  CHECK_HAS(std::string(executor.run({x, y}, {fetched("fc1.b", loss)}).message()), "which get() gives");
+  CHECK_HAS(std::string(executor.run({x, y}, {fetched("guess", loss)}).message()), "it is to be written to 4");
+  CHECK(executor.get("fc3.w").code() == TN_NOT_FOUND);
+  CHECK_HAS(std::string(executor.set("fc1.b", bytes_of(given.x)).message()), "has 20 bytes, it is given 96");
+  CHECK(executor.set_rate(-1).code() == TN_INVALID);
+  CHECK_HAS(std::string(executor.value("fc1.b").message()), "has 5 elements, and no one value");
+  CHECK(executor.steps() == 0);
+  must(executor.run({x, y}));
+  CHECK(executor.steps() == 1);
+}
+
+TEST_CASE("executor: other options than it has, other ranks than the step's") {
+  World w;
+  Strategy sharded;
+  sharded.sharded = true;
+  const TrainingGraph one = must(training_graph(network(rows), "loss"));
+  CHECK(Executor::open(one, w.device, sharded).code() == TN_UNSUPPORTED);
+  const TrainingGraph two = must(training_graph(network(rows), "loss", {.ranks = 2}));
+  const auto alone = Executor::open(two, w.device);
+  CHECK(alone.code() == TN_INVALID);
+  CHECK_HAS(std::string(alone.message()), "the step is for 2 ranks, the communicator has 1");
+}
+
+TEST_CASE("executor: explains itself, and its figures add up") {
+  World w;
+  Executor executor = w.open();
+  train(executor, 2);
+  const ExecutorFigures f = executor.figures();
+  CHECK(f.steps == 2);
+  CHECK(f.launches == executor.plan().cut().groups.size());
+  CHECK(f.nodes >= f.launches);
+  CHECK(f.in_place + f.in_turns == 8);  // weights and velocities
+  CHECK(f.peak_bytes() > f.lasting_bytes);
+  CHECK(f.all_reduces == 0);
+  const std::string text = executor.explain();
+  CHECK_HAS(text, "renewed  " + std::to_string(f.in_place) + " parameters in place");
+  CHECK_HAS(text, "memory   ");
+}

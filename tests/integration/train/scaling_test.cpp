@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loss scaling is the machine that training.hpp tells, step by step, and a bad step changes nothing that lasts but the scale
+// and its counters.
+#include "integration/device.hpp"
+#include "integration/train/model.hpp"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+using namespace train_test;
+using tenon::test::must;
+
+namespace {
+
+constexpr int64_t rows = 4;
+
+// The machine by hand.
+struct Machine {
+  LossScaling options;
+  float scale = static_cast<float>(options.init);
+  uint32_t good = 0, bad = 0;
+
+  void step(bool is_bad) {
+    if (!options.dynamic) return;
+    if (is_bad) {
+      good = 0;
+      if (++bad == options.decr_every_n_nan_or_inf) {
+        scale = std::max(1.0f, scale * static_cast<float>(options.decr_ratio));
+        bad = 0;
+      }
+    } else {
+      bad = 0;
+      if (++good == options.incr_every_n_steps) {
+        const float more = scale * static_cast<float>(options.incr_ratio);
+        if (std::isfinite(more)) scale = more;
+        good = 0;
+      }
+    }
+  }
+};
+
+struct World {
+  Runtime runtime = tenon::test::open();
+  Device device = tenon::test::target(runtime);
+
+  Executor open(const LossScaling& scaling, Op op = Op::adam, double clip_norm = 0) {
+    const TrainingGraph step = must(training_graph(
+        regression(rows), "loss", {.optimizer = {.op = op}, .scaling = scaling, .clip_norm = clip_norm}));
+    Executor out = must(Executor::open(step, device));
+    must(begin(out, 3));
+    return out;
+  }
+};
+
+void run(Executor& executor, bool is_bad, uint64_t seed = 1) {
+  Samples given = samples(rows, seed);
+  if (is_bad) given.x[5] = seed % 2 == 0 ? std::numeric_limits<float>::infinity() : std::nanf("");
+  must(executor.run({fed("x", given.x), fed("y", given.y)}));
+}
+
+void follow(Executor& executor, Machine machine, std::initializer_list<int> bad_steps, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    const bool is_bad = std::find(bad_steps.begin(), bad_steps.end(), i) != bad_steps.end();
+    Everything before = must(everything(executor));
+    run(executor, is_bad, static_cast<uint64_t>(i));
+    machine.step(is_bad);
+    CAPTURE(i);
+    CHECK(must(executor.value("training.found_inf.now")) == (is_bad ? 1 : 0));
+    CHECK(must(executor.value("training.scale")) == static_cast<double>(machine.scale));
+    if (machine.options.dynamic) {
+      CHECK(must(executor.value("training.good")) == machine.good);
+      CHECK(must(executor.value("training.bad")) == machine.bad);
+    }
+    Everything after = must(everything(executor));
+    for (const char* of_scaling : {"training.scale", "training.good", "training.bad"}) {
+      before.erase(of_scaling);
+      after.erase(of_scaling);
+    }
+    CHECK((before == after) == is_bad);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("scaling: grows after good steps, shrinks after bad ones, and bad steps change nothing else") {
+  World w;
+  const LossScaling scaling{.init = 1024, .incr_every_n_steps = 3, .decr_every_n_nan_or_inf = 2};
+  for (const Op op : {Op::sgd, Op::momentum, Op::adam, Op::adamw}) {
+    Executor executor = w.open(scaling, op);
+    follow(executor, {scaling}, {1, 3, 4, 9, 10, 11, 12}, 16);
+  }
+  Executor clipped = w.open(scaling, Op::adam, 0.1);
+  follow(clipped, {scaling}, {2, 3}, 6);
+}
+
+TEST_CASE("scaling: never below 1, never to infinity") {
+  World w;
+  const LossScaling low{.init = 2, .decr_every_n_nan_or_inf = 1, .decr_ratio = 0.25};
+  Executor falling = w.open(low);
+  follow(falling, {low}, {0, 1, 2}, 3);
+  CHECK(must(falling.value("training.scale")) == 1);
+  const LossScaling high{.init = 1e30, .incr_every_n_steps = 1, .incr_ratio = 1e6};
+  Executor rising = w.open(high, Op::sgd);
+  // Gradients of that size may overflow: only the scale is looked at, which stays a number.
+  for (uint64_t i = 0; i < 4; ++i) run(rising, false, i);
+  CHECK(std::isfinite(must(rising.value("training.scale"))));
+}
+
+TEST_CASE("scaling: a scale that stays, and the same weights as without one") {
+  World w;
+  const LossScaling fixed{.dynamic = false, .init = 256};
+  Executor executor = w.open(fixed, Op::sgd);
+  follow(executor, {fixed}, {1}, 3);
+  Executor scaled = w.open({.init = 65536}, Op::adam);
+  Executor plain = must(
+      Executor::open(must(training_graph(regression(rows), "loss", {.optimizer = {.op = Op::adam}})), w.device));
+  must(begin(plain, 3));
+  for (uint64_t i = 0; i < 5; ++i) {
+    run(scaled, false, i);
+    run(plain, false, i);
+  }
+  const Floats a = as<float>(must(scaled.get("w"))), b = as<float>(must(plain.get("w")));
+  for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-5));
+}
+
+TEST_CASE("scaling: what the model renews is kept from a bad step, too") {
+  World w;
+  Graph g("running");
+  const auto x = g.input("x", {f32, {rows, 1}}), scale = g.param("scale", {f32, {1}});
+  g.param("mean", {f32, {1}});
+  g.output("loss", g.mean(g.square(g.mul(x, scale)), {0, 1}));
+  g.output("mean.next", g.mean(x, {0}));
+  const TrainingGraph step = must(training_graph(
+      g, "loss", {.scaling = LossScaling{.init = 8}, .renewed = {{"mean", "mean.next"}}}));
+  Executor executor = must(Executor::open(step, w.device));
+  must(begin(executor, 1));
+  Floats numbers(rows, 1.0f);
+  must(executor.run({fed("x", numbers)}));
+  CHECK(must(executor.value("mean")) == 1);
+  numbers[2] = std::nanf("");
+  must(executor.run({fed("x", numbers)}));
+  CHECK(must(executor.value("mean")) == 1);
+}
