@@ -2,6 +2,7 @@
 // executor.cpp: one step after the other.
 #include "base/text.hpp"
 #include "graph/number.hpp"
+#include "runtime/device_state.hpp"
 #include "train/state.hpp"
 
 #include <algorithm>
@@ -89,12 +90,29 @@ Status State::ended(Status status) {
 
 Status State::run(std::span<const Binding> given) { return ended(enqueue(given)); }
 
-Status State::fetch(std::span<const Binding> fetches) {
-  const auto copy_all = [&]() -> Status {
-    for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, find(fetch.name)->place));
-    return compute.sync();
-  };
-  return ended(copy_all());
+Status State::fetch(std::span<const Binding> fetches) { return ended(fetch_all(fetches)); }
+
+Status State::fetch_all(std::span<const Binding> fetches) {
+  for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, find(fetch.name)->place));
+  float found_inf = 0;
+  if (const Output* const verdict = find(step.found_inf))
+    TN_TRY(compute.download(std::span(&found_inf, 1), verdict->place));
+  TN_TRY(compute.sync());
+  return found_inf == 0 ? Status() : tell_bad_step();
+}
+
+// Its scale is renewed already; everything else is as the step found it.
+Status State::tell_bad_step() {
+  if (!diagnosis) {
+    const FusionTarget target = TN_TRY(fusion_target(device));
+    diagnosis = TN_TRY(train::Diagnosis::open(step, plan, device, {.fusion = strategy.fusion(target)}));
+  }
+  lasting.bind(bound, lasting.turn());
+  const std::string why = TN_TRY(diagnosis->run(device, compute, [&](const std::string& name) -> tn_span {
+    return name == step.scale ? find(step.scale_used)->place.span() : bound[plan.state().names.at(name)];
+  }));
+  device.state()->log(LogLevel::warn, "step " + std::to_string(steps) + " changed no weight: " + why);
+  return {};
 }
 
 Executor::Executor(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}

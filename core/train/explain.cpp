@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // explain.cpp: an executor in figures and in words.
 #include "base/text.hpp"
+#include "graph/columns.hpp"
 #include "train/state.hpp"
 
 namespace tenon {
@@ -11,6 +12,29 @@ std::string memory_line(const ExecutorFigures& f) {
   return "memory   " + base::bytes_in_words(f.peak_bytes()) + ": " + base::bytes_in_words(f.lasting_bytes) + " lasts, " +
          base::bytes_in_words(f.between_bytes) + " lies between launches, " + base::bytes_in_words(f.gradient_bytes) +
          " is gradients, " + base::bytes_in_words(f.edge_bytes) + " is inputs and outputs\n";
+}
+
+// The lines that the source documents print: what was put together, and how many there were before.
+std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
+  uint64_t groups = 0, updates = 0, launches = 0;
+  Op op{};
+  for (const FusionGroup& group : s.plan.cut().groups) {
+    groups += group.nodes.size() > 1;
+    uint64_t own = 0;
+    for (const uint32_t node : group.nodes) {
+      const Op found = s.plan.graph().nodes()[node].op;
+      if (graph::columns_of(found).family != graph::Family::OPTIMIZER) continue;
+      op = found;
+      ++own;
+    }
+    updates += own;
+    launches += own > 0;
+  }
+  std::string out = "detected " + base::counted(groups, "subgraph") + ": " + base::counted(f.nodes, "node") + " in " +
+                    std::to_string(f.launches) + " launches\n";
+  if (updates > 0)
+    out += base::counted(updates, std::string(name(op)) + " operator") + ", after fusion " + std::to_string(launches) + '\n';
+  return out;
 }
 
 }  // namespace
@@ -38,7 +62,7 @@ ExecutorFigures Executor::figures() const {
 std::string Executor::explain() const {
   const State& s = *state_;
   const ExecutorFigures f = figures();
-  std::string out = passes::explain(s.notes) + s.plan.explain();
+  std::string out = fusion_lines(s, f) + passes::explain(s.notes) + s.plan.explain();
   out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
          " in two places that take turns\n";
   out += memory_line(f);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "train/averages.hpp"
+#include "train/diagnosis.hpp"
 #include "train/inputs.hpp"
 #include "train/lasting.hpp"
 #include "train/launches.hpp"
@@ -36,6 +37,7 @@ struct Executor::State {
   train::Inputs inputs{};
   std::vector<Output> outputs{};
   std::optional<train::Averages> averages{};
+  std::optional<train::Diagnosis> diagnosis{};  // since the first bad step that was seen
   train::Launches launches{};
   std::vector<tn_span> bound{};  // what the plan's caller binds, in the turn that is bound
   uint64_t steps = 0;
@@ -49,6 +51,7 @@ struct Executor::State {
   Status check_fetches(std::span<const Binding> fetches) const;
   // Enqueues one step; a failure is kept. [one thread; may block; may fail]
   Status run(std::span<const Binding> given);
+  // Waits; tells a bad step with its reason. [one thread; blocks; may fail]
   Status fetch(std::span<const Binding> fetches);
   // Keeps a failure, and tells what it means. [cannot fail]
   Status ended(Status status);
@@ -56,6 +59,8 @@ struct Executor::State {
 
  private:
   Status enqueue(std::span<const Binding> given);
+  Status fetch_all(std::span<const Binding> fetches);
+  Status tell_bad_step();
 };
 
 }  // namespace tenon

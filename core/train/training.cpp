@@ -247,6 +247,8 @@ class Maker {
     found_inf_ = made[0];
     out_.found_inf = std::string(prefix) + "found_inf.now";
     g_.output(out_.found_inf, found_inf_);
+    out_.scale_used = std::string(prefix) + "scale.now";
+    g_.output(out_.scale_used, g_.identity(scale_));
   }
 
   // clip_norm / max(norm, clip_norm)
@@ -326,7 +328,7 @@ class Maker {
                                                 {"decr_ratio", s.decr_ratio},
                                                 {"incr_every_n_steps", int64_t{s.incr_every_n_steps}},
                                                 {"incr_ratio", s.incr_ratio}});
-    renew(out_.scale, g_.max(next[0], g_.constant({f32, {}}, 1)));
+    renew(out_.scale, next[0]);
     renew(std::string(prefix) + "good", next[1]);
     renew(std::string(prefix) + "bad", next[2]);
   }

@@ -7,6 +7,7 @@
 #include <tenon/comm_hook.hpp>
 #include <tenon/cost_table.hpp>
 #include <tenon/device.hpp>
+#include <tenon/executor.hpp>
 #include <tenon/fragment.hpp>
 #include <tenon/fusion.hpp>
 #include <tenon/gradient_sync.hpp>
@@ -22,5 +23,6 @@
 #include <tenon/stream.hpp>
 #include <tenon/timeline.hpp>
 #include <tenon/trace.hpp>
+#include <tenon/training.hpp>
 #include <tenon/types.hpp>
 #include <tenon/version.hpp>

@@ -76,6 +76,7 @@ struct TrainingGraph {
   std::string rate{};                  // parameter
   std::string divisor{};               // input: by which sums over ranks are divided; "" for one rank
   std::string scale{};                 // parameter: of the loss
+  std::string scale_used{};            // output: the scale as the step had it
   std::string found_inf{};             // output: 1 after a bad step
   bool clips = false;
   // Nodes, by a value they make, that compute in f32 whatever mixed precision does to the model.

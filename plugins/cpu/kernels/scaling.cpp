@@ -7,6 +7,7 @@
 #include "optimizer_operand.hpp"
 #include "scaling_loops.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 
@@ -86,7 +87,7 @@ class LossScale final : public Job {
     float scale = scalar(run, o_.scale);
     float good = bad_step ? 0 : scalar(run, o_.good) + 1, bad = bad_step ? scalar(run, o_.bad) + 1 : 0;
     if (bad_step && bad >= static_cast<float>(o_.decrease_after)) {
-      scale = static_cast<float>(scale * o_.decrease);
+      scale = std::max(1.0f, static_cast<float>(scale * o_.decrease));
       bad = 0;
     }
     if (!bad_step && good >= static_cast<float>(o_.increase_after)) {

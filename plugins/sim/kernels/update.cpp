@@ -3,6 +3,7 @@
 // rounded. Outputs may stand in the places of their inputs: an element is read whole before it is written.
 #include "node.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tenon::sim {
@@ -92,7 +93,8 @@ void loss_scaling(const Call& c) {
   const char* const after = found ? "decr_every_n_nan_or_inf" : "incr_every_n_steps";
   other = 0;
   if (++hit >= static_cast<double>(c.node.integer(after))) {
-    scale *= c.node.real(found ? "decr_ratio" : "incr_ratio");
+    const double next = scale * c.node.real(found ? "decr_ratio" : "incr_ratio");
+    if (std::isfinite(static_cast<float>(next))) scale = found ? std::max(next, 1.0) : next;
     hit = 0;
   }
   const double all[] = {scale, good, bad};

@@ -60,7 +60,10 @@ Operand of_role(Draw& draw, const Shapes& shapes, std::string_view role) {
   } else if (name != "full") {
     out.dtype = TN_DTYPE_f32;
     out.dims = {};
-    out.values = name == "rate" ? Values::positive : name == "flag" ? Values::index : Values::count;
+    out.values = name == "rate"    ? Values::positive
+                 : name == "scale" ? Values::scale
+                 : name == "flag"  ? Values::index
+                                   : Values::count;
     out.bound = name == "flag" ? 2 : 100;
     out.absent = marked('?') && !shapes.optional;
   }

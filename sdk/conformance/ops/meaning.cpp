@@ -178,7 +178,7 @@ constexpr Meaning meanings[] = {
     {TN_OP_adam,     adam,     ulps(16),     Values::tame, "full full state state+ rate count master? flag? rate? -> full state state master?"},
     {TN_OP_adamw,    adamw,    ulps(16),     Values::tame, "full full state state+ rate count master? flag? rate? -> full state state master?"},
     {TN_OP_check_finite_and_unscale, check_finite_and_unscale, roundings(2)},
-    {TN_OP_update_loss_scaling,      update_loss_scaling,      {}, Values::tame, "flag rate count count -> rate rate rate"},
+    {TN_OP_update_loss_scaling,      update_loss_scaling,      {}, Values::tame, "flag scale count count -> rate rate rate"},
 };
 // clang-format on
 

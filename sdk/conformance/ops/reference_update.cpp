@@ -3,6 +3,8 @@
 // weight is it rounded.
 #include "conformance/ops/reference.hpp"
 
+#include <algorithm>
+
 namespace tenon::conform::reference {
 
 namespace {
@@ -120,13 +122,14 @@ void update_loss_scaling(Job& job) {
   if (job.real(0, 0) != 0) {
     good = 0;
     if (due(++bad, "decr_every_n_nan_or_inf")) {
-      scale = rounded(format_of(TN_DTYPE_f32), scale * job.trial.real("decr_ratio"));
+      scale = std::max(1.0, rounded(format_of(TN_DTYPE_f32), scale * job.trial.real("decr_ratio")));
       bad = 0;
     }
   } else {
     bad = 0;
     if (due(++good, "incr_every_n_steps")) {
-      scale = rounded(format_of(TN_DTYPE_f32), scale * job.trial.real("incr_ratio"));
+      const double grown = rounded(format_of(TN_DTYPE_f32), scale * job.trial.real("incr_ratio"));
+      scale = std::isfinite(grown) ? grown : scale;
       good = 0;
     }
   }

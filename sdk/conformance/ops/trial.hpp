@@ -21,6 +21,7 @@ enum class Values {
   tame,      // ordinary numbers only
   near_one,  // a product of many stays in range
   positive,  // above 0
+  scale,     // of a loss: any from 1 on, at times the least or the largest
   unit,      // 0 … 1
   mask,      // 0 or -∞, or an ordinary number
   index,     // 0 … bound-1

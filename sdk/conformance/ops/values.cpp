@@ -72,6 +72,9 @@ double real_of(const Operand& operand, Random& random, const Format& format, boo
       return random.chance(2) ? between(random, 0.9, 1.1) : -between(random, 0.9, 1.1);
     case Values::positive:
       return between(random, 0.25, 2);
+    case Values::scale:
+      if (random.chance(3)) return random.chance(2) ? 1 : 0x1.8p+127;
+      return between(random, 1, 65536);
     case Values::unit:
       return unit(random);
     case Values::mask:

@@ -142,3 +142,30 @@ TEST_CASE("scaling: what the model renews is kept from a bad step, too") {
   must(executor.run({fed("x", numbers)}));
   CHECK(must(executor.value("mean")) == 1);
 }
+
+TEST_CASE("scaling: a bad step that is fetched is told in one line, with the first gradient that is not finite") {
+  std::vector<std::string> lines;
+  Runtime runtime = tenon::test::open({}, [&](LogLevel level, std::string_view, std::string_view text) {
+    if (level == LogLevel::warn && text.find("changed no weight") != std::string_view::npos) lines.emplace_back(text);
+  });
+  Device device = tenon::test::target(runtime);
+  for (const bool is_large : {false, true}) {
+    const TrainingGraph step = must(training_graph(
+        network(rows), "loss", {.scaling = LossScaling{.init = is_large ? 1e30 : 8, .decr_every_n_nan_or_inf = 1}}));
+    Executor executor = must(Executor::open(step, device));
+    must(begin(executor, 5));
+    lines.clear();
+    Samples given = samples(rows, 1);
+    float loss = 0;
+    for (float& y : given.y) y = is_large ? 1e10f : y;
+    // What is no number is in every gradient; large ones overflow first where backward begins.
+    if (!is_large) given.x[0] = std::nanf("");
+    must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)}));
+    REQUIRE(lines.size() == 1);
+    CHECK_HAS(lines[0], "step 1 changed no weight: 'fc2.");
+    CHECK_HAS(lines[0], "gradients that are not finite");
+    given = samples(rows, 2);
+    if (!is_large) must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)}));
+    CHECK(lines.size() == 1);
+  }
+}

@@ -148,16 +148,18 @@ TEST_CASE("known values: loss scaling") {
   const std::vector<AttributeValue> policy = {number("decr_every_n_nan_or_inf", 2),
                                               number("incr_every_n_steps", 3), real("decr_ratio", 0.5),
                                               real("incr_ratio", 2)};
-  const auto scaled = [&](double found, double good, double bad) {
+  const auto scaled = [&](double found, double good, double bad, double scale = 64) {
     return result({"update_loss_scaling",
                    policy,
-                   {reals({}, {found}), reals({}, {64}), reals({}, {good}), reals({}, {bad})},
+                   {reals({}, {found}), reals({}, {scale}), reals({}, {good}), reals({}, {bad})},
                    {{}, {}, {}}});
   };
   CHECK(scaled(1, 5, 0) == Numbers{64});
   CHECK(scaled(1, 5, 1) == Numbers{32});
   CHECK(scaled(0, 1, 1) == Numbers{64});
   CHECK(scaled(0, 2, 1) == Numbers{128});
+  CHECK(scaled(1, 5, 1, 1.5) == Numbers{1});
+  CHECK(scaled(0, 2, 1, 0x1p+127) == Numbers{0x1p+127});
 }
 
 TEST_CASE("known values: far out gelu's gradient is 1 or 0, however large its polynomial is") {

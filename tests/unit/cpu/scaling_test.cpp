@@ -84,8 +84,9 @@ TEST_CASE("scaling: bad steps shrink the scale, good ones let it grow, each forg
   step(false, {512, 0, 0});
 }
 
-TEST_CASE("scaling: a scale that would become infinite stays, and its count begins again") {
+TEST_CASE("scaling: a scale that would become infinite stays, one that would fall below 1 is 1") {
   Bench bench;
+  check_state(stepped(bench, Policy{}, {1.5L, 0, 1}, true), {1, 0, 0});
   check_state(stepped(bench, Policy{}, {0x1p127L, 2, 0}, false), {0x1p127L, 0, 0});
 }
 

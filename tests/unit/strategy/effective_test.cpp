@@ -112,9 +112,15 @@ TEST_CASE("strategy: options of a parameter server say that there is none") {
 }
 
 TEST_CASE("strategy: what nobody acts on yet has no effect, and auto is no exception") {
-  comes_to("num_threads = 4", "num_threads", "no effect", "it waits for the executor");
-  comes_to("num_threads = \"auto\"", "num_threads", "no effect", "it waits for the executor");
-  comes_to("auto = true", "auto", "no effect", "it waits for the executor");
+  comes_to("amp = true\namp_dtype = \"f16\"\ninit_loss_scaling = 64", "init_loss_scaling", "64", "");
+  comes_to("amp = true\ninit_loss_scaling = 64", "init_loss_scaling", "no effect", "bf16 has the range of f32");
+  comes_to("incr_ratio = 4", "incr_ratio", "no effect", "amp = false");
+  comes_to("amp = true\namp_dtype = \"f16\"\nuse_dynamic_loss_scaling = false\nincr_ratio = 4", "incr_ratio", "no effect",
+           "use_dynamic_loss_scaling = false");
+  comes_to("enable_sequential_execution = false", "enable_sequential_execution", "true", "launches go to one stream");
+  comes_to("num_threads = 4", "num_threads", "no effect", "it waits for a tuner of strategies");
+  comes_to("num_threads = \"auto\"", "num_threads", "no effect", "it waits for a tuner of strategies");
+  comes_to("auto = true", "auto", "no effect", "it waits for a tuner of strategies");
   comes_to("enable_pad = \"auto\"", "enable_pad", "false", "nobody chooses it yet");
   comes_to("layout = \"auto\"", "layout", "\"nchw\"", "nobody chooses it yet");
   comes_to("cudnn_batchnorm_spatial_persistent = true", "cudnn_batchnorm_spatial_persistent", "no effect",
