@@ -49,7 +49,7 @@ Graph network(bool rectified) {
 
 }  // namespace
 
-TEST_CASE("initial: variance by inputs, or by both where nothing rectifies; scales and variances are 1") {
+TEST_CASE("initial: variance by inputs, or by both where nothing rectifies, scales and variances are 1") {
   const auto with = begun(network(true), 1), without = begun(network(false), 1);
   CHECK(deviation(with.at("conv.w")) == doctest::Approx(std::sqrt(2.0 / 27)).epsilon(0.05));
   CHECK(deviation(without.at("conv.w")) == doctest::Approx(std::sqrt(2.0 / (27 + 576))).epsilon(0.05));
