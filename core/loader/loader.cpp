@@ -89,6 +89,7 @@ Status LoaderState::start(Cursor from) {
       [this](const Filled& filled) { return send(filled); });
   lost = {};
   fresh = true;
+  late = false;
   Status begun = pipeline->ahead.start(options.workers);
   if (begun.ok()) begun = pipeline->feeder.start();
   if (!begun.ok()) pipeline.reset();
@@ -114,6 +115,39 @@ void LoaderState::give_back(uint32_t slot, Status used) {
   } else if (pipeline != nullptr) {
     pipeline->ahead.give_back(slot);
   }
+}
+
+Status LoaderState::expect_batch() const {
+  const std::lock_guard lock(mutex);
+  if (pipeline == nullptr)
+    return Status(TN_INVALID, "loader: a seek failed, and nothing is read since: seek again");
+  if (!lost.ok()) return Status(Error(lost.error()));
+  if (std::ranges::find(held, false) != held.end()) return {};
+  return Status(TN_INVALID,
+                "loader: all " + std::to_string(held.size()) +
+                    " batches are held: drop one that was used, or open the loader with a depth above " +
+                    std::to_string(options.depth));
+}
+
+Result<Filled> LoaderState::take() {
+  loader::Feeder& feeder = pipeline->feeder;
+  const uint64_t asked_ns = base::now_ns();
+  late = late || (!fresh && !feeder.ready());
+  Result<Filled> next = feeder.next(options.timeout);
+  const uint64_t given_ns = base::now_ns();
+  if (late) figures.waited += Timeout(given_ns - asked_ns);
+  const Filled filled = TN_TRY(std::move(next));
+  {
+    const std::lock_guard lock(mutex);
+    held[filled.slot] = true;
+  }
+  if (figures.batches == 0) began_ns = given_ns;
+  ++figures.batches;
+  figures.late += late;
+  figures.lasted = Timeout(given_ns - began_ns);
+  figures.bytes += memory.copied_bytes();
+  fresh = late = false;
+  return filled;
 }
 
 Status LoaderState::open_slot(uint32_t slot, const std::atomic<bool>& stopping) {
@@ -175,23 +209,8 @@ Result<Loader> Loader::open(Device& device, Dataset dataset, LoaderOptions optio
 }
 
 Result<Batch> Loader::next(Stream& stream) {
-  detail::LoaderState& state = *state_;
-  {
-    const std::lock_guard lock(state.mutex);
-    if (state.pipeline == nullptr)
-      return Status(TN_INVALID, "loader: a seek failed, and nothing is read since: seek again");
-    if (!state.lost.ok()) return Status(Error(state.lost.error()));
-    if (std::ranges::find(state.held, false) == state.held.end())
-      return Status(TN_INVALID, "loader: all " + base::counted(state.held.size(), "batch slot") +
-                                    " are held: drop a batch that was used, or open it with a depth above " +
-                                    std::to_string(state.options.depth));
-  }
-  loader::Feeder& feeder = state.pipeline->feeder;
-  const bool late = !state.fresh && !feeder.ready();
-  const uint64_t asked_ns = base::now_ns();
-  const Filled filled = TN_TRY(feeder.next(state.options.timeout));
-  const uint64_t given_ns = base::now_ns();
-
+  TN_TRY(state_->expect_batch());
+  const Filled filled = TN_TRY(state_->take());
   Batch batch;
   batch.loader_ = state_;
   batch.stream_ = stream;
@@ -199,20 +218,7 @@ Result<Batch> Loader::next(Stream& stream) {
   batch.epoch_ = filled.at.epoch;
   batch.step_ = filled.at.step;
   batch.samples_ = filled.share.real;
-  {
-    const std::lock_guard lock(state.mutex);
-    state.held[filled.slot] = true;
-  }
-  TN_TRY(stream.wait(state.slots[filled.slot].arrived));
-
-  LoaderFigures& figures = state.figures;
-  if (figures.batches == 0) state.began_ns = given_ns;
-  ++figures.batches;
-  figures.late += late;
-  if (late) figures.waited += Timeout(given_ns - asked_ns);
-  figures.lasted = Timeout(given_ns - state.began_ns);
-  figures.bytes += state.memory.copied_bytes();
-  state.fresh = false;
+  TN_TRY(stream.wait(state_->slots[filled.slot].arrived));
   return batch;
 }
 

@@ -40,6 +40,11 @@ struct LoaderState {
   // [any-thread; may block for a moment; cannot fail]
   void give_back(uint32_t slot, Status used);
 
+  // Whether there can be a next batch. [one thread; may block for a moment; may fail]
+  Status expect_batch() const;
+  // The next one that was sent, now held; figures are kept. [one thread; blocks; may fail]
+  Result<loader::Filled> take();
+
   // Work of the pipeline's threads.
   Status open_slot(uint32_t slot, const std::atomic<bool>& stopping);
   Status read(const loader::Place& place);
@@ -59,6 +64,7 @@ struct LoaderState {
   std::unique_ptr<loader::Pipeline> pipeline;  // guarded; changed by the loader's thread alone
   std::vector<bool> held;                      // guarded, by slot
   Status lost;                                 // guarded: a batch was used on a stream that failed
+  bool late = false;                           // the next batch was asked for before it was there
   bool fresh = true;                           // nothing was given out since `start`
   uint64_t began_ns = 0;                       // when the first batch was given out
   uint64_t read_before_ns = 0;                 // by pipelines before this one
