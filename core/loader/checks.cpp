@@ -5,8 +5,6 @@
 #include "base/text.hpp"
 #include "loader/order.hpp"
 
-#include <algorithm>
-
 namespace tenon::loader {
 namespace {
 
@@ -22,7 +20,21 @@ Status within(const char* option, uint64_t value, uint64_t most) {
              " will do");
 }
 
-Status check_tensor(const Dataset& dataset, size_t index) {
+// A batch of it is no larger than a tensor may be.
+Status check_size(const std::string& name, const std::vector<int64_t>& dims, uint64_t batch) {
+  uint64_t elements = batch;
+  for (const int64_t dim : dims) {
+    if (dim < 0) return bad(name + " has a dim of " + std::to_string(dim));
+    if (dim == 0) return {};
+    if (elements >= Graph::element_limit / static_cast<uint64_t>(dim))
+      return bad(name + " has 2^40 elements or more in a batch of " + std::to_string(batch) +
+                 ": check its dims, or take a smaller batch");
+    elements *= static_cast<uint64_t>(dim);
+  }
+  return {};
+}
+
+Status check_tensor(const Dataset& dataset, size_t index, uint64_t batch) {
   const Dataset::Tensor& tensor = dataset.tensors[index];
   const std::string name = "tensor " + base::quoted(tensor.name);
   if (tensor.name.empty()) return bad("tensor " + std::to_string(index) + " has no name");
@@ -35,9 +47,7 @@ Status check_tensor(const Dataset& dataset, size_t index) {
   if (tensor.spec.dims.size() >= TN_MAX_RANK)
     return bad(name + " has " + std::to_string(tensor.spec.dims.size()) +
                " dims, and a batch has one more: at most " + std::to_string(TN_MAX_RANK));
-  const auto negative = std::ranges::find_if(tensor.spec.dims, [](int64_t dim) { return dim < 0; });
-  if (negative == tensor.spec.dims.end()) return {};
-  return bad(name + " has a dim of " + std::to_string(*negative));
+  return check_size(name, tensor.spec.dims, batch);
 }
 
 Status check_steps(const Dataset& dataset, const LoaderOptions& options) {
@@ -53,8 +63,8 @@ Status check(const Dataset& dataset, const LoaderOptions& options) {
   TN_TRY(within("the number of samples", dataset.samples, most_samples));
   if (!dataset.read) return bad("the data set has no function that reads a sample");
   if (dataset.tensors.empty()) return bad("samples have no tensors");
-  for (size_t i = 0; i < dataset.tensors.size(); ++i) TN_TRY(check_tensor(dataset, i));
   TN_TRY(within("batch", options.batch, most_batch));
+  for (size_t i = 0; i < dataset.tensors.size(); ++i) TN_TRY(check_tensor(dataset, i, options.batch));
   TN_TRY(within("ranks", options.ranks, most_ranks));
   if (options.rank >= options.ranks)
     return bad("rank is " + std::to_string(options.rank) + ", and of " + std::to_string(options.ranks) +

@@ -43,8 +43,8 @@ Slots::Slots(const Dataset& dataset, uint64_t batch, const std::optional<Image>&
 
 Result<Slot> Slots::make(Device& device, Stream& stream, const std::optional<Image>& image) const {
   Slot slot;
-  slot.host = TN_TRY(overlap::Stage::open(device, stream, copied_));
   slot.device = TN_TRY(device.allocate(stream, device_));
+  slot.host = TN_TRY(overlap::Stage::open(device, stream, copied_));
   slot.source = TN_TRY(slot.host.span(0, copied_));
   slot.target = TN_TRY(slot.device.slice(0, copied_));
   std::byte* const host = slot.host.data();

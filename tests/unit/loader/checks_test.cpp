@@ -54,6 +54,14 @@ TEST_CASE("checks: a data set that cannot be read is told") {
   refused(with([](Dataset& d) { d.tensors[1].name = "image"; }), {}, "two tensors are called 'image'");
   refused(with([](Dataset& d) { d.tensors[0].spec.strides = {64, 8, 1}; }), {}, "has strides");
   refused(with([](Dataset& d) { d.tensors[0].spec.dims = {-1}; }), {}, "has a dim of -1");
+  refused(with([](Dataset& d) {
+            d.tensors[0].spec.dims = {1 << 20, 1 << 20};
+          }),
+          {}, "tensor 'image' has 2^40 elements or more in a batch of 1");
+  refused(with([](Dataset& d) {
+            d.tensors[0].spec.dims = {INT64_MAX, INT64_MAX};
+          }),
+          {.batch = 4}, "in a batch of 4");
   refused(with([](Dataset& d) { d.tensors[0].spec.dims.assign(TN_MAX_RANK, 1); }), {},
           "a batch has one more");
 }

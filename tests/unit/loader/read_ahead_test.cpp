@@ -132,6 +132,7 @@ TEST_CASE("read_ahead: a slot that cannot be opened is a failure of its batch") 
   work.open = [](uint32_t slot, const std::atomic<bool>&) {
     return slot == 1 ? Status(TN_DEVICE_LOST, "gone") : Status();
   };
+  work.read = [](const Place&) { return Status(); };
   ReadAhead ahead(bench.order, 10, {}, 2, two, std::move(work));
   REQUIRE(ahead.start(2).ok());
   CHECK(taken(ahead).slot == 0);
