@@ -123,11 +123,12 @@ GraphValue Image::gathered() {
   const int64_t n = static_cast<int64_t>(batch_), entry = static_cast<int64_t>(entry_);
   const bool hwc = options_.from == ImageLayout::hwc;
   const auto pixels = graph_.input("pixels", {u8, {outside_ + 1, entry}});
+  const auto numbers = graph_.named(table).cast(pixels, f32);
   const auto outside = graph_.constant({i32, {}}, static_cast<double>(outside_));
   if (hwc) {
     const auto rows = graph_.input("rows", {i32, {n, height_, 1}});
     const auto columns = graph_.input("columns", {i32, {n, 1, width_}});
-    return graph_.embedding(graph_.min(graph_.add(rows, columns), outside), graph_.cast(pixels, f32));
+    return graph_.embedding(graph_.min(graph_.add(rows, columns), outside), numbers);
   }
   std::vector<int32_t> planes(static_cast<size_t>(channels_));
   for (size_t c = 0; c < planes.size(); ++c)
@@ -136,7 +137,7 @@ GraphValue Image::gathered() {
   const auto columns = graph_.input("columns", {i32, {n, 1, 1, width_}});
   const auto plane = graph_.constant("planes", {i32, {channels_, 1, 1}}, bytes_of(planes));
   const auto at = graph_.min(graph_.add(graph_.add(rows, plane), columns), outside);
-  return graph_.reshape(graph_.embedding(at, graph_.cast(pixels, f32)), {n, channels_, height_, width_});
+  return graph_.reshape(graph_.embedding(at, numbers), {n, channels_, height_, width_});
 }
 
 // x · (scale / deviation) − mean / deviation, in f32, then the type of the result.

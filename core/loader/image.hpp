@@ -21,6 +21,8 @@ class Image {
   // [any-thread; does not block; may fail]
   static Result<Image> make(const Dataset& dataset, const LoaderOptions& options);
 
+  // The value that pixels are looked up in, where they are.
+  static constexpr const char* table = "table";
   // Its inputs are "pixels" (u8) and, where it gathers, "rows" and "columns" (i32), in this order; its output is "image".
   const Graph& graph() const noexcept { return graph_; }
   // Where the tensor stands in the data set. [any-thread; does not block; cannot fail]

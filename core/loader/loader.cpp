@@ -69,7 +69,7 @@ Status LoaderState::make_slots() {
     slots.push_back(TN_TRY(memory.make(device, copies, image)));
     slots.back().uses.reserve(8);
   }
-  if (image) prepare = TN_TRY(loader::Prepare::make(device, copies, image->graph()));
+  if (image) prepare = TN_TRY(loader::Prepare::make(device, copies, image->graph(), loader::Image::table));
   figures.launches = prepare.launches();
   return {};
 }

@@ -5,8 +5,31 @@
 #include <array>
 
 namespace tenon::loader {
+namespace {
 
-Result<Prepare> Prepare::make(Device& device, Stream& stream, const Graph& graph) {
+// The table for itself and all else as one, where that can be; else as the device likes it.
+Result<Plan> plan_of_several(Device& device, const Graph& graph, const std::string& table) {
+  std::vector<std::string> rest;
+  bool looked_up = false;
+  for (const Graph::ValueInfo& value : graph.values()) {
+    if (value.role != Graph::Role::computed) continue;
+    if (value.name == table)
+      looked_up = true;
+    else
+      rest.push_back(value.name);
+  }
+  PlanOptions options;
+  options.fusion.must_fuse.push_back(std::move(rest));
+  if (looked_up) {
+    auto two = plan(graph, device, options);
+    if (two.ok()) return two;
+  }
+  return plan(graph, device);
+}
+
+}  // namespace
+
+Result<Prepare> Prepare::make(Device& device, Stream& stream, const Graph& graph, const std::string& table) {
   Prepare out;
   const Graph::Piece whole = TN_TRY(graph.fragment());
   auto kernel = device.compile(whole.fragment);
@@ -18,7 +41,7 @@ Result<Prepare> Prepare::make(Device& device, Stream& stream, const Graph& graph
     return out;
   }
   if (kernel.code() != TN_UNSUPPORTED) return std::move(kernel).failure();
-  out.plan_ = TN_TRY(plan(graph, device));
+  out.plan_ = TN_TRY(plan_of_several(device, graph, table));
   out.launches_ = static_cast<uint32_t>(out.plan_.cut().groups.size());
   out.words_ =
       "in " + std::to_string(out.launches_) + " launches: not in one, for " + std::string(kernel.message());
