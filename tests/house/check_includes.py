@@ -23,6 +23,7 @@ ROOMS = {
     "fusion": {"passes", "graph", "plugin", "base"},
     "overlap": {"comm", "runtime", "plugin", "base"},
     "plan": {"overlap", "fusion", "passes", "comm", "graph", "runtime", "plugin", "base"},
+    "loader": {"plan", "overlap", "graph", "runtime", "plugin", "base"},
     "train": {"plan", "overlap", "fusion", "passes", "comm", "graph", "runtime", "plugin", "base"},
 }
 LEAVES = {"strategy", "trace"}  # any room above base may use them

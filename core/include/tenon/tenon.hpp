@@ -14,6 +14,7 @@
 #include <tenon/graph.hpp>
 #include <tenon/hierarchy.hpp>
 #include <tenon/kernel.hpp>
+#include <tenon/loader.hpp>
 #include <tenon/overlap.hpp>
 #include <tenon/passes.hpp>
 #include <tenon/plan.hpp>
