@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+using Calls = std::vector<uint64_t>;
+
 constexpr auto deadline = std::chrono::seconds(60);
 
 // How many things a folder has.
@@ -111,7 +113,7 @@ TEST_CASE("checkpoint crash: a call that fails is told with the path, and leaves
     return told;
   };
   CHECK(has(fails(1, EACCES), "Permission denied: let this user write to the folder"));
-  for (const uint64_t call : {2, 3, 4, 5})
+  for (const uint64_t call : Calls{2, 3, 4, 5})
     CHECK(has(fails(call, ENOSPC), "No space left on device: free space there, or write elsewhere"));
   CHECK(has(fails(3, EFBIG), "the limit on a file's size (ulimit -f)"));
   CHECK(has(fails(5, EIO), "cannot bring to the disk"));
@@ -121,7 +123,7 @@ TEST_CASE("checkpoint crash: a call that fails is told with the path, and leaves
 
 TEST_CASE("checkpoint crash: writes that are cut short or interrupted go on") {
   const Tensors tensors = small();
-  for (const uint64_t call : {2, 3, 4}) {
+  for (const uint64_t call : Calls{2, 3, 4}) {
     const TempFolder folder;
     {
       const Planned plan(call, Fate::is_short);
@@ -130,7 +132,7 @@ TEST_CASE("checkpoint crash: writes that are cut short or interrupted go on") {
     }
     CHECK(holds(*Checkpoint::read(folder / "x"), tensors.all()));
   }
-  for (const uint64_t call : {2, 5, 7}) {
+  for (const uint64_t call : Calls{2, 5, 7}) {
     const TempFolder folder;
     {
       const Planned plan(call, Fate::fails, EINTR);
@@ -162,11 +164,10 @@ TEST_CASE("checkpoint crash: a folder of checkpoints always has one to go on wit
 TEST_CASE("checkpoint crash: writers of several names, and of one, do not disturb each other") {
   const TempFolder folder;
   const int rounds = full_or("rounds of each writer", 30, 1'000);
-  const auto write = [&](const std::string& path, unsigned salt) {
+  const auto write = [&](const std::string& path, unsigned salt) -> Status {
     const Tensors tensors = small(salt);
-    for (int round = 0; round < rounds; ++round)
-      if (const Status written = Checkpoint::write(path, tensors.all()); !written.ok()) return written;
-    return Status();
+    for (int round = 0; round < rounds; ++round) TN_TRY(Checkpoint::write(path, tensors.all()));
+    return {};
   };
   std::vector<Status> ends(6);
   std::vector<std::thread> writers;

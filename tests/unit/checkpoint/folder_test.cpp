@@ -56,7 +56,7 @@ TEST_CASE("checkpoint folder: the newest are kept, by number, and nothing else i
        {"notes.txt", "step-7.safetensors", "step-0000007.safetensors", "step-000007.safetensors.bak",
         "step-00000x.safetensors", "step-99999999999999999999.safetensors"})
     folder.write(other, "");
-  for (const uint64_t step : {8, 9, 10, 999'999, 1'000'000}) REQUIRE(write(run, step).ok());
+  for (const uint64_t step : Steps{8, 9, 10, 999'999, 1'000'000}) REQUIRE(write(run, step).ok());
   CHECK(*run.steps() == Steps{999'999, 1'000'000});
   CHECK(run.path_of(8) == folder / "step-000008.safetensors");
   CHECK(fs::exists(folder / "step-999999.safetensors"));
@@ -73,7 +73,7 @@ TEST_CASE("checkpoint folder: the newest are kept, by number, and nothing else i
 TEST_CASE("checkpoint folder: broken ones are skipped with their reasons") {
   const TempFolder folder;
   auto run = *CheckpointFolder::open(folder.path(), 4);
-  for (const uint64_t step : {1, 2, 3, 4}) REQUIRE(write(run, step).ok());
+  for (const uint64_t step : Steps{1, 2, 3, 4}) REQUIRE(write(run, step).ok());
   damage(run.path_of(4));
   fs::resize_file(run.path_of(3), 100);
   const auto found = run.newest();
@@ -88,8 +88,8 @@ TEST_CASE("checkpoint folder: broken ones are skipped with their reasons") {
 TEST_CASE("checkpoint folder: when none reads whole that is no fresh start") {
   const TempFolder folder;
   auto run = *CheckpointFolder::open(folder.path(), 4);
-  for (const uint64_t step : {1, 2}) REQUIRE(write(run, step).ok());
-  for (const uint64_t step : {1, 2}) damage(run.path_of(step));
+  for (const uint64_t step : Steps{1, 2}) REQUIRE(write(run, step).ok());
+  for (const uint64_t step : Steps{1, 2}) damage(run.path_of(step));
   const auto found = run.newest();
   CHECK(found.code() == TN_INVALID);
   CHECK(has(found.message(),
@@ -101,8 +101,8 @@ TEST_CASE("checkpoint folder: when none reads whole that is no fresh start") {
 TEST_CASE("checkpoint folder: broken ones do not count, so the good ones are kept") {
   const TempFolder folder;
   auto run = *CheckpointFolder::open(folder.path(), 2);
-  for (const uint64_t step : {4, 5, 6}) REQUIRE(write(run, step).ok());
-  for (const uint64_t step : {6}) damage(run.path_of(step));
+  for (const uint64_t step : Steps{4, 5, 6}) REQUIRE(write(run, step).ok());
+  damage(run.path_of(6));
   CHECK(run.newest()->step == 5);
   REQUIRE(write(run, 7).ok());  // the run went on from 5
   CHECK(*run.steps() == Steps{5, 6, 7});
@@ -113,7 +113,7 @@ TEST_CASE("checkpoint folder: broken ones do not count, so the good ones are kep
 TEST_CASE("checkpoint folder: the one just written stays, whatever stands beside it") {
   const TempFolder folder;
   auto run = *CheckpointFolder::open(folder.path(), 1);
-  for (const uint64_t step : {1, 2}) REQUIRE(write(run, step).ok());
+  for (const uint64_t step : Steps{1, 2}) REQUIRE(write(run, step).ok());
   damage(run.path_of(2));
   auto resumed = *CheckpointFolder::open(folder.path(), 1);
   REQUIRE(write(resumed, 1).ok());
@@ -124,7 +124,7 @@ TEST_CASE("checkpoint folder: the one just written stays, whatever stands beside
 TEST_CASE("checkpoint folder: a step that was broken and is written anew counts again") {
   const TempFolder folder;
   auto run = *CheckpointFolder::open(folder.path(), 2);
-  for (const uint64_t step : {1, 2}) REQUIRE(write(run, step).ok());
+  for (const uint64_t step : Steps{1, 2}) REQUIRE(write(run, step).ok());
   damage(run.path_of(2));
   CHECK(run.newest()->step == 1);
   REQUIRE(write(run, 2).ok());
