@@ -17,9 +17,8 @@ namespace tenon {
 namespace {
 
 using checkpoint::Header;
+using checkpoint::piece_bytes;
 using checkpoint::Placed;
-
-constexpr size_t piece_bytes = 1 << 20;  // stays in the cache between hashing and writing
 
 Status write_tensor(base::FileWriter& file, uint64_t at, Placed& placed) {
   base::Sha256 hash;

@@ -13,8 +13,6 @@
 namespace tenon::checkpoint {
 namespace {
 
-constexpr size_t piece_bytes = 1 << 20;  // stays in the cache between reading and hashing
-
 uint64_t room_for(const Placed& placed) noexcept {
   return (placed.end - placed.begin + alignment - 1) / alignment * alignment;
 }
@@ -25,7 +23,7 @@ class Loading {
   Result<Checkpoint> run();
 
  private:
-  Result<std::string> head();
+  Result<std::string> read_head();
   Status check_origin(std::string_view head, const Header& header) const;
   Status read_tensors(Header& header, Checkpoint::State& state) const;
   Status read_tensor(Placed& placed, std::span<std::byte> into) const;
@@ -36,7 +34,7 @@ class Loading {
 };
 
 Result<Checkpoint> Loading::run() {
-  const std::string head = TN_TRY(this->head());
+  const std::string head = TN_TRY(read_head());
   if (is_own_head(head) && !is_whole_head(head))
     return refused("its header, bytes 0 to " + std::to_string(head.size()) +
                    ", is not what its checksum says: it is damaged, take another copy");
@@ -45,11 +43,11 @@ Result<Checkpoint> Loading::run() {
   TN_TRY(check_origin(head, *header));
   Checkpoint::State state{.notes = std::move(header->notes)};
   TN_TRY(read_tensors(*header, state));
-  return CheckpointAccess::make(std::move(state));
+  return Checkpoint::Access::make(std::move(state));
 }
 
 // The length at the front, and as many bytes.
-Result<std::string> Loading::head() {
+Result<std::string> Loading::read_head() {
   if (source_.bytes < length_bytes)
     return refused("it has " + base::counted(source_.bytes, "byte") +
                    ": it was cut off, or is no safetensors file");

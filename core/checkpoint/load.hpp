@@ -17,6 +17,8 @@ namespace tenon {
 
 namespace checkpoint {
 
+inline constexpr size_t piece_bytes = 1 << 20;  // stays in the cache between hashing and reading or writing
+
 struct Source {
   std::string name{};  // for messages
   uint64_t bytes = 0;
@@ -39,9 +41,9 @@ struct Checkpoint::State {
   checkpoint::Memory memory{};
 };
 
-struct CheckpointAccess {
-  static Checkpoint make(Checkpoint::State&& state) {
-    return Checkpoint(std::make_shared<const Checkpoint::State>(std::move(state)));
+struct Checkpoint::Access {
+  static Checkpoint make(State&& state) {
+    return Checkpoint(std::make_shared<const State>(std::move(state)));
   }
 };
 

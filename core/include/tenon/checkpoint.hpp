@@ -74,9 +74,9 @@ class TN_API Checkpoint {
   const CheckpointNotes& notes() const noexcept;
 
   struct State;
+  struct Access;  // core/checkpoint
 
  private:
-  friend struct CheckpointAccess;  // core/checkpoint
   explicit Checkpoint(std::shared_ptr<const State> state) : state_(std::move(state)) {}
   std::shared_ptr<const State> state_;
 };

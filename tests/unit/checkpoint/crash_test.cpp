@@ -4,6 +4,7 @@
 #include "tensors.hpp"
 
 #include "base/child.hpp"
+#include "base/file_stream.hpp"
 #include "support/full.hpp"
 #include "support/temp_folder.hpp"
 
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 using Calls = std::vector<uint64_t>;
+using Names = std::vector<std::string>;
 
 constexpr auto deadline = std::chrono::seconds(60);
 
@@ -49,8 +51,7 @@ TEST_CASE("checkpoint crash: the calls of a writer, in this order") {
   const Tensors tensors = small();
   const Planned plan(0, Fate::passes);
   REQUIRE(Checkpoint::write(folder / "x", tensors.all()).ok());
-  CHECK(plan.made() ==
-        std::vector<std::string>{"open", "pwrite", "pwrite", "pwrite", "fsync", "rename", "fsync"});
+  CHECK(plan.made() == Names{"open", "flock", "pwrite", "pwrite", "pwrite", "fsync", "rename", "fsync"});
 }
 
 TEST_CASE("checkpoint crash: killed before or within any call, it leaves the old checkpoint or the new one") {
@@ -73,7 +74,7 @@ TEST_CASE("checkpoint crash: killed before or within any call, it leaves the old
       REQUIRE(Checkpoint::write(path, small(3).all()).ok());
       CHECK(count_in(folder) == 1);  // what was left is gone
     }
-    CHECK(call == 9);  // seven calls, and a run that met none
+    CHECK(call == 10);  // eight calls, and a run that met none
   }
 }
 
@@ -87,7 +88,7 @@ TEST_CASE("checkpoint crash: the first write of a path leaves nothing that is re
     const auto read = Checkpoint::read(folder / "x");
     CHECK((read.ok() ? holds(*read, tensors.all()) : read.code() == TN_NOT_FOUND));
   }
-  CHECK(call == 9);
+  CHECK(call == 10);
 }
 
 TEST_CASE("checkpoint crash: a call that fails is told with the path, and leaves the old checkpoint alone") {
@@ -108,31 +109,31 @@ TEST_CASE("checkpoint crash: a call that fails is told with the path, and leaves
     }
     const auto read = Checkpoint::read(path);
     REQUIRE(read.ok());
-    CHECK(holds(*read, call <= 6 ? old_ones.all() : new_ones.all()));
+    CHECK(holds(*read, call <= 7 ? old_ones.all() : new_ones.all()));
     CHECK(count_in(folder) == 1);
     return told;
   };
   CHECK(has(fails(1, EACCES), "Permission denied: let this user write to the folder"));
-  for (const uint64_t call : Calls{2, 3, 4, 5})
+  for (const uint64_t call : Calls{3, 4, 5, 6})
     CHECK(has(fails(call, ENOSPC), "No space left on device: free space there, or write elsewhere"));
-  CHECK(has(fails(3, EFBIG), "the limit on a file's size (ulimit -f)"));
-  CHECK(has(fails(5, EIO), "cannot bring to the disk"));
-  CHECK(has(fails(6, EROFS), "Read-only file system: let this user write to the folder"));
-  CHECK(has(fails(7, EIO), "the disk is failing, write elsewhere"));
+  CHECK(has(fails(4, EFBIG), "the limit on a file's size (ulimit -f)"));
+  CHECK(has(fails(6, EIO), "cannot bring to the disk"));
+  CHECK(has(fails(7, EROFS), "Read-only file system: let this user write to the folder"));
+  CHECK(has(fails(8, EIO), "the disk is failing, write elsewhere"));
 }
 
 TEST_CASE("checkpoint crash: writes that are cut short or interrupted go on") {
   const Tensors tensors = small();
-  for (const uint64_t call : Calls{2, 3, 4}) {
+  for (const uint64_t call : Calls{3, 4, 5}) {
     const TempFolder folder;
     {
       const Planned plan(call, Fate::is_short);
       REQUIRE(Checkpoint::write(folder / "x", tensors.all()).ok());
-      CHECK(plan.made().size() == 8);
+      CHECK(plan.made().size() == 9);
     }
     CHECK(holds(*Checkpoint::read(folder / "x"), tensors.all()));
   }
-  for (const uint64_t call : Calls{2, 5, 7}) {
+  for (const uint64_t call : Calls{3, 6, 8}) {
     const TempFolder folder;
     {
       const Planned plan(call, Fate::fails, EINTR);
@@ -140,6 +141,35 @@ TEST_CASE("checkpoint crash: writes that are cut short or interrupted go on") {
     }
     CHECK(holds(*Checkpoint::read(folder / "x"), tensors.all()));
   }
+}
+
+TEST_CASE("checkpoint crash: a part that is taken for left behind before it is locked is made once more") {
+  const TempFolder folder;
+  const Tensors tensors = small();
+  {
+    const Planned plan(2,
+                       [&] { base::remove_partials(folder.path(), [](std::string_view) { return true; }); });
+    REQUIRE(Checkpoint::write(folder / "x", tensors.all()).ok());
+    CHECK(std::ranges::count(plan.made(), "open") == 2);
+    CHECK(std::ranges::count(plan.made(), "unlink") == 1);
+  }
+  CHECK(holds(*Checkpoint::read(folder / "x"), tensors.all()));
+  CHECK(count_in(folder) == 1);
+}
+
+TEST_CASE("checkpoint crash: where the file system has no locks writing goes on, and parts stay") {
+  const TempFolder folder;
+  const std::string left = folder.write("x.4711-0.partial", "left");
+  {
+    const Planned plan(1, Fate::fails, ENOLCK);  // of the part that was left
+    REQUIRE(Checkpoint::write(folder / "x", small().all()).ok());
+    CHECK(plan.made().front() == "flock");
+  }
+  CHECK(fs::exists(left));
+  const Planned plan(4, Fate::fails, ENOLCK);  // of the writer's own
+  REQUIRE(Checkpoint::write(folder / "x", small(1).all()).ok());
+  CHECK(plan.made()[3] == "flock");
+  CHECK(holds(*Checkpoint::read(folder / "x"), small(1).all()));
 }
 
 TEST_CASE("checkpoint crash: a folder of checkpoints always has one to go on with") {
@@ -157,7 +187,7 @@ TEST_CASE("checkpoint crash: a folder of checkpoints always has one to go on wit
       REQUIRE(run.write(3, small(3).all()).ok());
       CHECK(count_in(folder) == 1);
     }
-    CHECK(call == 10);  // eight calls: the last one removes step 1
+    CHECK(call == 11);  // nine calls: the last one removes step 1
   }
 }
 

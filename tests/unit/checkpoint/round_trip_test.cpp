@@ -64,6 +64,15 @@ TEST_CASE("checkpoint: empty tensors, rank 0, rank 8, and none at all") {
   CHECK(none->notes().empty());
 }
 
+TEST_CASE("checkpoint: a tensor that is written and read in several pieces") {
+  const TempFolder folder;
+  Tensors tensors;
+  tensors.add("large", {u8, {(5 << 19) + 3}}).add("a piece", {u8, {1 << 20}}).add("small", {f32, {2}});
+  REQUIRE(Checkpoint::write(folder / "x", tensors.all()).ok());
+  CHECK(holds(*Checkpoint::read(folder / "x"), tensors.all()));
+  CHECK(file_bytes(folder / "x") == *written_bytes(tensors.all()));
+}
+
 TEST_CASE("checkpoint: names and notes keep every letter that UTF-8 has") {
   const std::string odd = std::string("a\"\\/\n\t\x7f\x01 µ…😀") + '\0' + "end";
   Tensors tensors;

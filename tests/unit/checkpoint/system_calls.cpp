@@ -19,7 +19,10 @@ bool goes_on(const char* name, Fate& fate) {
   fate = Fate::passes;
   if (!calls.counts) return true;
   calls.made.emplace_back(name);
-  if (calls.made.size() == calls.planned) fate = calls.fate;
+  if (calls.made.size() == calls.planned) {
+    if (calls.before) calls.before();
+    fate = calls.fate;
+  }
   if (fate == Fate::ends_process) kill(getpid(), SIGKILL);
   if (fate == Fate::fails) errno = calls.error;
   return fate != Fate::fails;
@@ -42,6 +45,7 @@ SystemCalls& tenon::test::system_calls() noexcept {
 extern "C" {
 
 int __real_open(const char* path, int flags, ...);
+int __real_flock(int fd, int how);
 int __real_fsync(int fd);
 int __real_rename(const char* from, const char* to);
 int __real_unlink(const char* path);
@@ -56,6 +60,11 @@ int __wrap_open(const char* path, int flags, ...) {
   va_end(more);
   Fate fate;
   return goes_on("open", fate) ? then(fate, __real_open(path, flags, mode)) : -1;
+}
+
+int __wrap_flock(int fd, int how) {
+  Fate fate;
+  return goes_on("flock", fate) ? then(fate, __real_flock(fd, how)) : -1;
 }
 
 int __wrap_fsync(int fd) {

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon::test {
@@ -22,6 +24,7 @@ struct SystemCalls {
   uint64_t planned = 0;  // the call that meets `fate`, from 1; 0: none does
   Fate fate = Fate::passes;
   int error = 0;
+  std::function<void()> before{};   // is called before that call
   std::vector<std::string> made{};  // by name, as long as `counts`
   bool counts = false;
 };
@@ -29,11 +32,14 @@ struct SystemCalls {
 // [one thread]
 SystemCalls& system_calls() noexcept;
 
-// Lets `fate` meet call number `planned` of those that are made while it lives.
+// Lets something happen at call number `planned` of those that are made while it lives.
 class Planned {
  public:
   Planned(uint64_t planned, Fate fate, int error = 0) {
-    system_calls() = {.planned = planned, .fate = fate, .error = error, .made = {}, .counts = true};
+    system_calls() = {.planned = planned, .fate = fate, .error = error, .counts = true};
+  }
+  Planned(uint64_t planned, std::function<void()> before) {
+    system_calls() = {.planned = planned, .before = std::move(before), .counts = true};
   }
   Planned(const Planned&) = delete;
   Planned& operator=(const Planned&) = delete;
