@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// fd.hpp: owns a file descriptor. Only files inside core/base include it.
+// fd.hpp: owns a file descriptor; how a file is opened, and how a failure on one is told. Only files inside core/base include
+// it.
 #pragma once
 
+#include <tenon/result.hpp>
+
 #include <unistd.h>
+#include <string>
 #include <utility>
 
 namespace tenon::base {
@@ -28,5 +32,10 @@ class Fd {
  private:
   int number_ = -1;
 };
+
+// "cannot WHAT PATH: the system's words". TN_NOT_FOUND when it is not there, else TN_INVALID. [any-thread; does not block]
+Status file_failure(const char* what, const std::string& path, int number);
+// TN_NOT_FOUND; TN_INVALID for what is not a regular file. [any-thread; may block; may fail]
+Result<Fd> open_to_read(const std::string& path);
 
 }  // namespace tenon::base

@@ -16,9 +16,8 @@
 #include <unistd.h>
 
 namespace tenon::base {
-namespace {
 
-Status failure(const char* what, const std::string& path, int number) {
+Status file_failure(const char* what, const std::string& path, int number) {
   Error error{.code = number == ENOENT || number == ENOTDIR ? TN_NOT_FOUND : TN_INVALID,
               .message = std::string("cannot ") + what + " " + path + ": " + std::strerror(number),
               .domain = "errno",
@@ -29,12 +28,14 @@ Status failure(const char* what, const std::string& path, int number) {
 // O_NONBLOCK: opening a fifo that somebody put in a plugin folder must not hang.
 Result<Fd> open_to_read(const std::string& path) {
   Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return failure("open", path, errno);
+  if (!fd) return file_failure("open", path, errno);
   struct stat info;
-  if (fstat(fd.get(), &info) != 0) return failure("look at", path, errno);
+  if (fstat(fd.get(), &info) != 0) return file_failure("look at", path, errno);
   if (!S_ISREG(info.st_mode)) return Status(TN_INVALID, path + " is not a regular file");
   return fd;
 }
+
+namespace {
 
 // Calls `take` with each piece until the end; returns false when `take` had enough.
 template <class Take>
@@ -45,7 +46,7 @@ Result<bool> read_pieces(const std::string& path, Take take) {
   for (;;) {
     const ssize_t got = read(fd.get(), buffer.get(), piece);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return failure("read", path, errno);
+    if (got < 0) return file_failure("read", path, errno);
     if (got == 0) return true;
     if (!take(std::string_view(buffer.get(), static_cast<size_t>(got)))) return false;
   }
@@ -54,7 +55,7 @@ Result<bool> read_pieces(const std::string& path, Take take) {
 Status make_folders(const std::string& path) {
   if (path.empty() || path == "/" || file_kind(path) == FileKind::folder) return {};
   TN_TRY(make_folders(folder_of(path)));
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return failure("make the folder", path, errno);
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return file_failure("make the folder", path, errno);
   return {};
 }
 
@@ -69,13 +70,13 @@ FileKind file_kind(const std::string& path) noexcept {
 
 Result<std::string> real_path(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> resolved(realpath(path.c_str(), nullptr), std::free);
-  if (resolved == nullptr) return failure("resolve", path, errno);
+  if (resolved == nullptr) return file_failure("resolve", path, errno);
   return std::string(resolved.get());
 }
 
 Result<std::vector<std::string>> list_folder(const std::string& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
-  if (folder == nullptr) return failure("list", path, errno);
+  if (folder == nullptr) return file_failure("list", path, errno);
   std::vector<std::string> names;
   while (const dirent* entry = readdir(folder.get())) {
     const std::string_view name = entry->d_name;
@@ -110,7 +111,7 @@ namespace {
 Result<std::string> write_beside(const std::string& path, std::string_view text) {
   std::string temporary = path + ".XXXXXX";
   Fd fd(mkostemp(temporary.data(), O_CLOEXEC));
-  if (!fd) return failure("write", path, errno);
+  if (!fd) return file_failure("write", path, errno);
   while (!text.empty()) {
     const ssize_t put = write(fd.get(), text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
@@ -120,7 +121,7 @@ Result<std::string> write_beside(const std::string& path, std::string_view text)
   if (text.empty()) return temporary;
   const int number = errno;
   unlink(temporary.c_str());
-  return failure("write", path, number);
+  return file_failure("write", path, number);
 }
 
 }  // namespace
@@ -131,7 +132,7 @@ Status write_file(const std::string& path, std::string_view text) {
   if (rename(temporary.c_str(), path.c_str()) == 0) return {};
   const int number = errno;
   unlink(temporary.c_str());
-  return failure("write", path, number);
+  return file_failure("write", path, number);
 }
 
 Status create_file(const std::string& path, std::string_view text) {
@@ -139,12 +140,16 @@ Status create_file(const std::string& path, std::string_view text) {
   const int number = link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
   unlink(temporary.c_str());
   if (number == EEXIST) return Status(TN_BUSY, path + " is there already");
-  return number == 0 ? Status() : failure("make", path, number);
+  return number == 0 ? Status() : file_failure("make", path, number);
 }
 
 Status make_folder(const std::string& path) {
   TN_TRY(make_folders(path));
   return file_kind(path) == FileKind::folder ? Status() : Status(TN_INVALID, path + " is no folder");
+}
+
+Status remove_file(const std::string& path) {
+  return unlink(path.c_str()) == 0 || errno == ENOENT ? Status() : file_failure("remove", path, errno);
 }
 
 bool is_own_file(const std::string& path) noexcept {
@@ -155,7 +160,7 @@ bool is_own_file(const std::string& path) noexcept {
 
 Result<Writers> writers_of(const std::string& path, bool elevated) {
   struct stat info;
-  if (stat(path.c_str(), &info) != 0) return failure("look at", path, errno);
+  if (stat(path.c_str(), &info) != 0) return file_failure("look at", path, errno);
   if ((info.st_mode & S_IWOTH) != 0) return Writers::everybody;
   return elevated && (info.st_mode & S_IWGRP) != 0 ? Writers::group : Writers::trusted;
 }

@@ -35,6 +35,8 @@ Status create_file(const std::string& path, std::string_view text);
 // Makes the folder, and those above it, for this user only; one that is there already is well.
 // [any-thread; may block; may fail]
 Status make_folder(const std::string& path);
+// Removes the file; one that is not there is well. [any-thread; may block; may fail]
+Status remove_file(const std::string& path);
 // Whether `path` is this user's own file, which others cannot write. [any-thread; may block; cannot fail]
 bool is_own_file(const std::string& path) noexcept;
 

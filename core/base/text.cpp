@@ -31,6 +31,20 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 bool is_control(char c) noexcept { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 bool is_continuation(char c) noexcept { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
+// Bytes of the first character of `text`, which is not empty; 0 where they are none.
+size_t utf8_length(std::string_view text) noexcept {
+  const auto first = static_cast<unsigned char>(text[0]);
+  if (first < 0x80) return 1;
+  const size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if (!is_continuation(text[i])) return 0;
+  const auto second = static_cast<unsigned char>(text[1]);
+  const bool too_long = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  const bool past_the_end = (first == 0xED && second > 0x9F) || (first == 0xF4 && second > 0x8F);
+  return too_long || past_the_end ? 0 : length;
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string_view> names) {
@@ -87,6 +101,15 @@ std::string json_quoted(std::string_view text) {
     }
   }
   return out + '"';
+}
+
+bool is_utf8(std::string_view text) noexcept {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_length(text.substr(at));
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
 }
 
 std::string file_name_for(std::string_view text) {

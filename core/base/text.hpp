@@ -22,6 +22,8 @@ std::string printable(std::string_view text, size_t limit = 200);
 std::string quoted(std::string_view text, size_t limit = 200);
 // `text` as a JSON string, quotes included. [any-thread; does not block; cannot fail]
 std::string json_quoted(std::string_view text);
+// Whether `text` is UTF-8 as RFC 3629 has it: nothing longer than needed, no half of a pair. [any-thread; does not block]
+bool is_utf8(std::string_view text) noexcept;
 // "comm/world/0" → "comm%2Fworld%2F0": any text becomes a file's name, and no two texts share one.
 // [any-thread; does not block; cannot fail]
 std::string file_name_for(std::string_view text);

@@ -4,9 +4,9 @@
 // Invariant: a file is data, never trusted: what is not exactly what the writer writes is refused, with its line.
 #include <tenon/trace.hpp>
 
+#include "base/json.hpp"
 #include "base/text.hpp"
 #include "trace/format.hpp"
-#include "trace/json.hpp"
 
 #include <array>
 #include <cmath>
@@ -16,7 +16,7 @@
 namespace tenon {
 namespace {
 
-using trace::JsonReader, trace::Keys;
+using base::JsonReader, base::Keys;
 using Names = std::span<const std::string_view>;
 
 constexpr std::string_view foreign_lacks = "tenon.trace";

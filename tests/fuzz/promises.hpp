@@ -9,6 +9,9 @@
 #include <tenon/graph.hpp>
 #include <tenon/strategy.hpp>
 
+#include "support/checkpoint_bytes.hpp"
+
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -43,6 +46,28 @@ inline std::string broken_strategy_promise(std::string_view text) {
 #include <tenon/strategy.def>
 #undef TN_OPTION
   return (*read).explain().empty() ? "nothing is explained" : "";
+}
+
+// Of a checkpoint's file. What is read is written with checksums, and read as such.
+inline std::string broken_checkpoint_promise(std::string_view bytes) {
+  const auto read = read_bytes(bytes, {.foreign_ok = true});
+  if (!read.ok())
+    return read.code() == TN_INVALID && read.message().starts_with("x.safetensors: ")
+               ? ""
+               : "a refusal without its file";
+  const auto written = written_bytes(read->tensors(), read->notes());
+  if (!written.ok()) return "what was read is not written: " + std::string(written.message());
+  const auto again = read_bytes(*written);
+  if (!again.ok()) return "what was written is refused: " + std::string(again.message());
+  const auto equal = [](const CheckpointTensor& a, const CheckpointTensor& b) {
+    return a.name == b.name && a.spec.dtype == b.spec.dtype && a.spec.dims == b.spec.dims &&
+           std::ranges::equal(a.bytes, b.bytes);
+  };
+  if (!std::ranges::equal(read->tensors(), again->tensors(), equal)) return "a tensor has changed";
+  if (read->notes() != again->notes()) return "a note has changed";
+  return *written_bytes(again->tensors(), again->notes()) == *written
+             ? ""
+             : "what was written reads as other bytes";
 }
 
 }  // namespace tenon::test

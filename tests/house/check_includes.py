@@ -12,6 +12,7 @@ import house
 # room -> the rooms it may include besides itself
 ROOMS = {
     "base": set(),
+    "checkpoint": {"base"},
     "strategy": {"base"},
     "trace": {"base"},
     "plugin": {"base"},

@@ -15,6 +15,7 @@
 // that each op's row allows. All ranks run the same steps. A step without fetches does not make the device wait for the host.
 #pragma once
 
+#include <tenon/checkpoint.hpp>
 #include <tenon/comm.hpp>
 #include <tenon/device.hpp>
 #include <tenon/export.hpp>
@@ -95,6 +96,15 @@ class TN_API Executor {
   Status initialize(uint64_t seed);
   // Rank `root`'s parameters and states on all ranks. All ranks together. [one thread; blocks; may fail]
   Status share(uint32_t root = 0);
+  // All that lasts, and how many steps there were, as a checkpoint with these notes: to a file, or to a folder under the number of
+  // steps. Waits for all steps. TN_INVALID for parameters that have not begun, or a note called "steps"; failures as Checkpoint::write.
+  // [one thread; blocks; may fail]
+  Status save(const std::string& path, CheckpointNotes notes = {});
+  Status save(CheckpointFolder& folder, CheckpointNotes notes = {});
+  // Goes on where `from` was saved: with the same step and strategy the same bits follow. What else it holds is left alone.
+  // TN_NOT_FOUND naming a parameter that it has not, TN_MISMATCH one that it has otherwise; nothing has changed then.
+  // [one thread; blocks; may fail]
+  Status restore(const Checkpoint& from);
   // The rate of later steps. TN_INVALID for one that is no finite number of 0 or more. [one thread; may block; may fail]
   Status set_rate(double rate);
   // One number: a parameter or an output with one element. [one thread; blocks; may fail]

@@ -37,6 +37,16 @@ TEST_CASE("text: JSON strings escape what JSON forbids and nothing else") {
   CHECK(base::json_quoted("") == "\"\"");
 }
 
+TEST_CASE("text: UTF-8 is told from what only looks like it") {
+  for (const char* good : {"", "plain", "µ…😀", "\x7f", "\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf",
+                           "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})
+    CHECK_MESSAGE(base::is_utf8(good), good);
+  CHECK(base::is_utf8(std::string_view("a\0b", 3)));
+  for (const char* bad : {"\x80", "\xff", "\xc0\x80", "\xc1\xbf", "\xc3", "\xc3(", "\xe2\x82", "\xe0\x9f\xbf",
+                          "\xed\xa0\x80", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"})
+    CHECK_FALSE_MESSAGE(base::is_utf8(bad), base::hex(std::span(reinterpret_cast<const uint8_t*>(bad), 2)));
+}
+
 TEST_CASE("text: split keeps empty parts, join puts them back") {
   const auto parts = base::split("a::b:", ':');
   CHECK(parts == std::vector<std::string>{"a", "", "b", ""});

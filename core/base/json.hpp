@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // json.hpp: reads JSON from front to back, value by value, as its reader asks for them.
 //
-// Nothing is kept, so a long file costs its longest string. Invariant: every failure is TN_INVALID and names the line.
+// Nothing is kept, so a long file costs its longest string. Invariant: every failure is TN_INVALID and names the line, or the
+// byte where the text is part of a file that has no lines.
 #pragma once
 
 #include <tenon/result.hpp>
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-namespace tenon::trace {
+namespace tenon::base {
 
 class JsonReader {
  public:
   explicit JsonReader(std::string_view text) noexcept : text_(text) {}
+  // Failures name the byte of a file whose part from `first_byte` on is `text`.
+  JsonReader(std::string_view text, uint64_t first_byte) noexcept : text_(text), first_byte_(first_byte) {}
   // Of the next value, from 1. [one thread; does not block; cannot fail]
   uint64_t line() noexcept;
-  // "line 3: why", of the value that was read last.
+  // "line 3: why" or "byte 57: why", of the value that was read last.
   Status wrong(const std::string& why) const;
 
   // Calls member(key) for each; it reads the value.
@@ -61,6 +65,7 @@ class JsonReader {
   std::string_view text_;
   size_t at_ = 0;
   uint64_t line_ = 1;
+  std::optional<uint64_t> first_byte_{};
 };
 
 // The keys that one object may have.
@@ -78,4 +83,4 @@ class Keys {
   uint64_t seen_ = 0;
 };
 
-}  // namespace tenon::trace
+}  // namespace tenon::base

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // json.cpp: see json.hpp.
-#include "trace/json.hpp"
+#include "base/json.hpp"
 
 #include "base/text.hpp"
 
@@ -8,7 +8,7 @@
 #include <system_error>
 #include <vector>
 
-namespace tenon::trace {
+namespace tenon::base {
 namespace {
 
 void append_utf8(std::string& out, uint32_t point) {
@@ -51,12 +51,14 @@ uint64_t JsonReader::line() noexcept {
 }
 
 Status JsonReader::wrong(const std::string& why) const {
-  return {TN_INVALID, "line " + std::to_string(line_) + ": " + why};
+  const std::string place =
+      first_byte_ ? "byte " + std::to_string(*first_byte_ + at_) : "line " + std::to_string(line_);
+  return {TN_INVALID, place + ": " + why};
 }
 
 Status JsonReader::wanted(const char* what) const {
   const std::string found =
-      at_ < text_.size() ? base::quoted(text_.substr(at_, 20)) : std::string("the end of the file");
+      at_ < text_.size() ? quoted(text_.substr(at_, 20)) : std::string("the end of the file");
   return wrong(std::string("expected ") + what + ", found " + found +
                (at_ < text_.size() ? "" : ": it was cut off, write it again"));
 }
@@ -97,7 +99,7 @@ Status JsonReader::escape(std::string& out) {
   const char c = text_[at_++];
   if (c != 'u') {
     const char meant = unescaped(c);
-    if (meant == '\0') return wrong("'\\" + base::printable(std::string(1, c)) + "' is no escape of JSON");
+    if (meant == '\0') return wrong("'\\" + printable(std::string(1, c)) + "' is no escape of JSON");
     out += meant;
     return {};
   }
@@ -152,13 +154,13 @@ Result<int64_t> JsonReader::integer() {
 Result<size_t> Keys::place(const JsonReader& reader, std::string_view key) {
   for (size_t i = 0; i < known_.size(); ++i) {
     if (known_[i] != key) continue;
-    if (has(i)) return reader.wrong(std::string(of_) + " has key " + base::quoted(key) + " twice: keep one");
+    if (has(i)) return reader.wrong(std::string(of_) + " has key " + quoted(key) + " twice: keep one");
     seen_ |= uint64_t{1} << i;
     return i;
   }
   const std::vector<std::string> names(known_.begin(), known_.end());
-  return reader.wrong(std::string(of_) + " has no key " + base::quoted(key) +
-                      base::did_you_mean(key, known_) + ": it has " + base::join(names, ", "));
+  return reader.wrong(std::string(of_) + " has no key " + quoted(key) + did_you_mean(key, known_) +
+                      ": it has " + join(names, ", "));
 }
 
-}  // namespace tenon::trace
+}  // namespace tenon::base

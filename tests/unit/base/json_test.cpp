@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // json_test.cpp: values as JSON has them, and a line for each that is not.
-#include "trace/json.hpp"
+#include "base/json.hpp"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 using namespace tenon;
-using namespace tenon::trace;
+using namespace tenon::base;
 
 namespace {
 
@@ -93,4 +93,13 @@ TEST_CASE("json: an unknown key is named with the nearest, a second one refused"
   CHECK(keys.place(reader, "buckte").message() ==
         "line 1: args has no key 'buckte' (did you mean 'bucket'?): it has bytes, bucket");
   CHECK(keys.place(reader, "bucket").message() == "line 1: args has key 'bucket' twice: keep one");
+}
+
+TEST_CASE("json: failures in a part of a file tell their byte") {
+  JsonReader reader("{\"a\":tru}", 8);
+  const Status read = reader.object([&](const std::string&) -> Status {
+    TN_TRY(reader.integer());
+    return {};
+  });
+  CHECK(read.message() == "byte 13: expected a whole number below 2^63, found 'tru}'");
 }
