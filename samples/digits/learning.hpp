@@ -17,7 +17,7 @@ namespace digits {
 
 using namespace tenon;
 
-constexpr uint64_t batch = 64, learned = 1437, tested = all - learned;
+constexpr uint64_t batch = 64, tested = count(Part::tested);
 
 // Who runs, and with whom.
 struct World {
@@ -28,7 +28,7 @@ struct World {
 };
 
 inline Result<Loader> open_loader(World& w) {
-  Dataset samples = TN_TRY(read(w.file, 0, learned));
+  Dataset samples = TN_TRY(read(w.file, Part::learned));
   return Loader::open(w.device, std::move(samples),
                       {.batch = batch / w.here.size,
                        .rank = w.here.rank,
@@ -39,7 +39,7 @@ inline Result<Loader> open_loader(World& w) {
 
 inline Result<Executor> open_executor(World& w, const Strategy& strategy, Timeline timeline = {}) {
   TrainingOptions options = strategy.training();
-  options.optimizer = {.op = Op::adam, .rate = 2e-3};
+  options.optimizer = {.op = Op::adam, .rate = 3e-3};
   options.ranks = w.here.size;
   const Network network(static_cast<int64_t>(batch / w.here.size), true);
   const TrainingGraph step = TN_TRY(training_graph(network.graph(), "loss", options));
@@ -51,7 +51,7 @@ inline Result<Executor> open_executor(World& w, const Strategy& strategy, Timeli
 
 // The share of the digits kept apart that the network tells right.
 inline Result<double> accuracy(World& w, Executor& executor) {
-  Loader loader = TN_TRY(Loader::open(w.device, TN_TRY(read(w.file, learned, tested)),
+  Loader loader = TN_TRY(Loader::open(w.device, TN_TRY(read(w.file, Part::tested)),
                                       {.batch = tested, .shuffle = false, .image = ImageOptions{.scale = 1.0 / greatest}}));
   const Network network(tested, false);
   const Plan forward = TN_TRY(plan(network.graph(), w.device));
