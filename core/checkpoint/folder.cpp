@@ -91,7 +91,7 @@ Result<CheckpointFound> CheckpointFolder::newest() {
                              .checkpoint = std::move(*read),
                              .skipped = std::move(skipped)};
     if (read.code() == TN_NO_MEMORY) return std::move(read).failure();  // an older one would hide that
-    if (read.error().domain != "errno") broken_.insert(*step);          // what cannot be opened may be well
+    broken_.insert(*step);
     skipped.emplace_back(read.message());
   }
   if (skipped.empty()) return Status(TN_NOT_FOUND, "there is no checkpoint in " + path_ + " yet");

@@ -79,6 +79,7 @@ TEST_CASE("file stream: a link or a fifo that looks like a part is left alone") 
   REQUIRE(mkfifo((folder / "y.1-0.partial").c_str(), 0600) == 0);
   remove_all_partials(folder.path());
   CHECK(fs::is_symlink(folder / "x.1-0.partial"));
+  CHECK(base::file_kind(folder / "y.1-0.partial") == base::FileKind::other);
   CHECK(*base::read_file(folder / "kept", 100) == "kept");
   remove_all_partials(folder / "none");
 }

@@ -94,6 +94,13 @@ TEST_CASE("checkpoint mistakes: notes that cannot be written, by name") {
   CHECK(has(note("\xed\xa0\x80", ""), "is not UTF-8"));
 }
 
+TEST_CASE("checkpoint mistakes: a header that the format has no room for") {
+  const Status written = Checkpoint::write("/nowhere/x", {}, {{"log", std::string(100'000'000, 'x')}});
+  CHECK(written.code() == TN_INVALID);
+  CHECK(has(written.message(), "the checkpoint's header takes 1000"));
+  CHECK(has(written.message(), "and the format allows 100000000: use fewer tensors, or several checkpoints"));
+}
+
 TEST_CASE("checkpoint mistakes: a folder that is missing, or that this user may not write to") {
   const TempFolder folder;
   const Status missing = Checkpoint::write(folder / "none/x.safetensors", {});

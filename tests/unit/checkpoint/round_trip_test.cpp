@@ -56,7 +56,7 @@ TEST_CASE("checkpoint: empty tensors, rank 0, rank 8, and none at all") {
   tensors.add("e", {i32, {1, 2, 1, 2, 1, 2, 1, 2}}).add("", {boolean, {0, 1'000'000'000'000}});
   const std::string path = folder / "empty.safetensors";
   REQUIRE(Checkpoint::write(path, tensors.all()).ok());
-  CHECK(holds(*Checkpoint::read(path), tensors.all()));
+  CHECK(holds(Checkpoint::read(path), tensors.all()));
   REQUIRE(Checkpoint::write(path, {}).ok());
   const auto none = Checkpoint::read(path);
   REQUIRE(none.ok());
@@ -69,7 +69,7 @@ TEST_CASE("checkpoint: a tensor that is written and read in several pieces") {
   Tensors tensors;
   tensors.add("large", {u8, {(5 << 19) + 3}}).add("a piece", {u8, {1 << 20}}).add("small", {f32, {2}});
   REQUIRE(Checkpoint::write(folder / "x", tensors.all()).ok());
-  CHECK(holds(*Checkpoint::read(folder / "x"), tensors.all()));
+  CHECK(holds(Checkpoint::read(folder / "x"), tensors.all()));
   CHECK(file_bytes(folder / "x") == *written_bytes(tensors.all()));
 }
 

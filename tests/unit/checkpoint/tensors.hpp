@@ -55,6 +55,11 @@ inline bool holds(const Checkpoint& read, std::span<const CheckpointTensor> tens
   });
 }
 
+inline bool holds(const Result<Checkpoint>& read, std::span<const CheckpointTensor> tensors) {
+  if (!read.ok()) FAIL_CHECK(read.message());
+  return read.ok() && holds(*read, tensors);
+}
+
 inline std::string file_bytes(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
