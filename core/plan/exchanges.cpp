@@ -18,9 +18,11 @@ class Splitter {
   Result<Exchanges> run(std::span<const std::string> with_sums) {
     for (const std::string& name : with_sums) {
       const auto values = graph_.values();
-      const auto found = std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.name == name; });
+      const auto found =
+          std::find_if(values.begin(), values.end(), [&](const auto& v) { return v.name == name; });
       if (found == values.end() || found->role != Graph::Role::input)
-        return Status(TN_INVALID, "plan: with_sums names " + base::quoted(name) + ", which is no input of the graph");
+        return Status(TN_INVALID,
+                      "plan: with_sums names " + base::quoted(name) + ", which is no input of the graph");
       late_[static_cast<size_t>(found - values.begin())] = true;
     }
     for (FusionGroup& group : cut_.groups) TN_TRY(sort(group));

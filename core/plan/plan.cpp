@@ -46,7 +46,8 @@ class Planner {
   Status compile() {
     for (;;) {
       state_->cut = TN_TRY(fuse(state_->graph, state_->target, options_.fusion));
-      plan_room::Exchanges exchanges = TN_TRY(plan_room::take_out(state_->graph, state_->cut, options_.with_sums));
+      plan_room::Exchanges exchanges =
+          TN_TRY(plan_room::take_out(state_->graph, state_->cut, options_.with_sums));
       state_->exchanges = std::move(exchanges.all);
       state_->first_late = exchanges.first_late;
       state_->launches.clear();
@@ -207,7 +208,8 @@ class Planner {
         return Status(TN_UNSUPPORTED, "plan: " + base::quoted(sent.name, 64) +
                                           " is sent in another memory order than its sum is wanted in");
       exchange.bound = static_cast<uint32_t>(state_->bound.size());
-      state_->bound.push_back({.name = state_->graph.values()[exchange.sum].name, .bytes = sent.spec.bytes()});
+      state_->bound.push_back(
+          {.name = state_->graph.values()[exchange.sum].name, .bytes = sent.spec.bytes()});
       bound_[exchange.sum] = exchange.bound;
       const bool is_only_sent = sent.users.size() == 1 && bound_[exchange.sent] == State::in_block;
       if (is_only_sent) bound_[exchange.sent] = exchange.bound;
@@ -272,7 +274,8 @@ class Planner {
       launch.workspace = {State::in_block, layout.places[life], lives[life].bytes};
       state_->most_slots = std::max(state_->most_slots, launch.slots.size());
     }
-    for (State::Exchange& exchange : state_->exchanges) exchange.from = slot_of(exchange.sent, layout, life_of);
+    for (State::Exchange& exchange : state_->exchanges)
+      exchange.from = slot_of(exchange.sent, layout, life_of);
   }
 
   State::Slot slot_of(uint32_t value, const plan_room::Layout& layout,

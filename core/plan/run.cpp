@@ -52,7 +52,8 @@ tn_span part_of(const tn_span& block, const State::Slot& slot) {
 
 Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline timeline) const {
   if (!state_->exchanges.empty())
-    return bad(*state_, "it sums over ranks (" + base::quoted(state_->bound[state_->exchanges.front().bound].name, 64) +
+    return bad(*state_, "it sums over ranks (" +
+                            base::quoted(state_->bound[state_->exchanges.front().bound].name, 64) +
                             "): run it by an Executor");
   const std::vector<tn_span> bound = TN_TRY(in_order(*state_, bindings));
   Device device = state_->device;

@@ -88,7 +88,8 @@ Outcome of_scaling(const Strategy& s) {
 }
 Outcome of_dynamic_scaling(const Strategy& s) {
   const Outcome scaling = of_scaling(s);
-  return scaling.reason.empty() ? unless(!s.use_dynamic_loss_scaling, "use_dynamic_loss_scaling = false") : scaling;
+  return scaling.reason.empty() ? unless(!s.use_dynamic_loss_scaling, "use_dynamic_loss_scaling = false")
+                                : scaling;
 }
 
 Outcome of_lists(const Strategy& s) { return unless(!s.amp, "amp = false"); }

@@ -15,7 +15,18 @@
 
 namespace tenon::strategy {
 
-enum class Reader : uint8_t { fusion, pattern, passes, overlap, sync, training, executor, runtime, nobody, fixed };
+enum class Reader : uint8_t {
+  fusion,
+  pattern,
+  passes,
+  overlap,
+  sync,
+  training,
+  executor,
+  runtime,
+  nobody,
+  fixed
+};
 
 struct Option {
   std::string_view section, name;

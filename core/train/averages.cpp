@@ -34,11 +34,13 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.target = from.target;
   options.timeline = from.timeline;
   const std::vector<Gradient> gradients = gradients_of(plan);
-  Averages out(TN_TRY(GradientSync::create(device, comm, gradients, from.strategy.overlap(), std::move(options))));
+  Averages out(
+      TN_TRY(GradientSync::create(device, comm, gradients, from.strategy.overlap(), std::move(options))));
   out.exchanges_ = plan.exchanges;
   out.after_.resize(plan.launches.size());
   for (uint32_t i = 0; i < plan.exchanges.size(); ++i) out.after_[plan.exchanges[i].after].push_back(i);
-  if (const auto found = plan.names.find(from.step.divisor); found != plan.names.end()) out.divisor_ = found->second;
+  if (const auto found = plan.names.find(from.step.divisor); found != plan.names.end())
+    out.divisor_ = found->second;
   return out;
 }
 

@@ -26,7 +26,8 @@ std::vector<Found> gradients_of(const TrainingGraph& step, const Graph& graph) {
     uint32_t value = verdict->inputs[i];
     for (;;) {
       const uint32_t producer = graph.values()[value].producer;
-      if (producer == TN_ABSENT || (nodes[producer].op != Op::cast && nodes[producer].op != Op::all_reduce)) break;
+      if (producer == TN_ABSENT || (nodes[producer].op != Op::cast && nodes[producer].op != Op::all_reduce))
+        break;
       value = nodes[producer].inputs[0];
     }
     out.push_back({step.trained[i - 1], value});
@@ -71,7 +72,8 @@ Result<Diagnosis> Diagnosis::open(const TrainingGraph& step, const Plan& plan, D
   writer.walk(
       [&](uint32_t leaf) {
         const auto& users = graph.values()[leaf].users;
-        if (std::any_of(users.begin(), users.end(), [&](uint32_t user) { return nodes[user]; })) writer.leaf(leaf);
+        if (std::any_of(users.begin(), users.end(), [&](uint32_t user) { return nodes[user]; }))
+          writer.leaf(leaf);
       },
       [&](uint32_t node) {
         if (nodes[node]) writer.copy(graph.nodes()[node]);
@@ -104,7 +106,8 @@ Result<std::string> Diagnosis::run(Device& device, Stream& stream, const SpanOf&
   for (size_t i = 0; i < finite.size(); ++i) TN_TRY(stream.download(std::span(&finite[i], 1), verdicts[i]));
   TN_TRY(stream.sync());
   const auto first = std::find(finite.begin(), finite.end(), 0.0f);
-  if (first == finite.end()) return std::string("every gradient of this rank is finite: another's, or their sum, is not");
+  if (first == finite.end())
+    return std::string("every gradient of this rank is finite: another's, or their sum, is not");
   const auto bad = static_cast<uint64_t>(std::count(finite.begin(), finite.end(), 0.0f));
   return base::quoted(looks_[static_cast<size_t>(first - finite.begin())].param) + " is the first of " +
          base::counted(bad, "gradient") + " that are not finite";

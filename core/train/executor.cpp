@@ -51,7 +51,8 @@ Status State::check_fetches(std::span<const Binding> fetches) const {
     if (output == nullptr) {
       std::vector<std::string_view> names;
       for (const Output& one : outputs) names.push_back(one.name);
-      return bad("the step has no output " + base::quoted(fetch.name) + base::did_you_mean(fetch.name, names) +
+      return bad("the step has no output " + base::quoted(fetch.name) +
+                 base::did_you_mean(fetch.name, names) +
                  (lasting.has(fetch.name) ? ": it is a parameter, which get() gives" : ""));
     }
     if (fetch.span.bytes != output->place.bytes())
@@ -178,9 +179,11 @@ Status Executor::share(uint32_t root) {
 
 Status Executor::set_rate(double rate) {
   if (state_->failure) return Status(*state_->failure);
-  if (!std::isfinite(rate) || rate < 0) return bad("rate = " + std::to_string(rate) + ": give a number of 0 or more");
+  if (!std::isfinite(rate) || rate < 0)
+    return bad("rate = " + std::to_string(rate) + ": give a number of 0 or more");
   const tn_span place = TN_TRY(state_->lasting.place(state_->step.rate));
-  return state_->ended(state_->compute.fill(place, std::bit_cast<uint32_t>(static_cast<float>(rate)), sizeof(float)));
+  return state_->ended(
+      state_->compute.fill(place, std::bit_cast<uint32_t>(static_cast<float>(rate)), sizeof(float)));
 }
 
 Result<double> Executor::value(std::string_view name) {
@@ -200,7 +203,8 @@ Result<double> Executor::value(std::string_view name) {
     TN_TRY(state_->ended(state_->compute.sync()));
   }
   if (spec.elements() != 1)
-    return bad(base::quoted(name) + " has " + base::counted(spec.elements(), "element") + ", and no one value");
+    return bad(base::quoted(name) + " has " + base::counted(spec.elements(), "element") +
+               ", and no one value");
   return graph::read_element(spec.dtype, bytes.data());
 }
 

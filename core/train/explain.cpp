@@ -9,9 +9,10 @@ namespace {
 
 // "memory   3.1 MiB: 1.2 MiB lasts, …"
 std::string memory_line(const ExecutorFigures& f) {
-  return "memory   " + base::bytes_in_words(f.peak_bytes()) + ": " + base::bytes_in_words(f.lasting_bytes) + " lasts, " +
-         base::bytes_in_words(f.between_bytes) + " lies between launches, " + base::bytes_in_words(f.gradient_bytes) +
-         " is gradients, " + base::bytes_in_words(f.edge_bytes) + " is inputs and outputs\n";
+  return "memory   " + base::bytes_in_words(f.peak_bytes()) + ": " + base::bytes_in_words(f.lasting_bytes) +
+         " lasts, " + base::bytes_in_words(f.between_bytes) + " lies between launches, " +
+         base::bytes_in_words(f.gradient_bytes) + " is gradients, " + base::bytes_in_words(f.edge_bytes) +
+         " is inputs and outputs\n";
 }
 
 // The lines that the source documents print: what was put together, and how many there were before.
@@ -30,10 +31,11 @@ std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
     updates += own;
     launches += own > 0;
   }
-  std::string out = "detected " + base::counted(groups, "subgraph") + ": " + base::counted(f.nodes, "node") + " in " +
-                    std::to_string(f.launches) + " launches\n";
+  std::string out = "detected " + base::counted(groups, "subgraph") + ": " + base::counted(f.nodes, "node") +
+                    " in " + std::to_string(f.launches) + " launches\n";
   if (updates > 0)
-    out += base::counted(updates, std::string(name(op)) + " operator") + ", after fusion " + std::to_string(launches) + '\n';
+    out += base::counted(updates, std::string(name(op)) + " operator") + ", after fusion " +
+           std::to_string(launches) + '\n';
   return out;
 }
 

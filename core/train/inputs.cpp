@@ -21,7 +21,8 @@ Result<Inputs> Inputs::open(const Plan& plan, std::string_view apart, Device& de
   uint64_t end = 0;
   for (const Graph::ValueInfo& info : plan.graph().values()) {
     if (info.role != Graph::Role::input || info.name == apart) continue;
-    One one{.name = info.name, .bound = plan.state().names.at(info.name), .bytes = info.spec.bytes(), .at = end};
+    One one{
+        .name = info.name, .bound = plan.state().names.at(info.name), .bytes = info.spec.bytes(), .at = end};
     for (Buffer& place : one.places) place = TN_TRY(device.allocate(compute, one.bytes));
     end += (one.bytes + stage_alignment - 1) / stage_alignment * stage_alignment;
     out.all_.push_back(std::move(one));
@@ -38,11 +39,13 @@ Status Inputs::check(std::span<const Binding> given) {
   const auto bad = [&](const std::string& text) { return Status(TN_INVALID, "executor: " + text); };
   std::fill(order_.begin(), order_.end(), given.size());
   for (size_t i = 0; i < given.size(); ++i) {
-    const auto found = std::find_if(all_.begin(), all_.end(), [&](const One& one) { return one.name == given[i].name; });
+    const auto found =
+        std::find_if(all_.begin(), all_.end(), [&](const One& one) { return one.name == given[i].name; });
     if (found == all_.end()) {
       std::vector<std::string_view> names;
       for (const One& one : all_) names.push_back(one.name);
-      return bad("the step has no input " + base::quoted(given[i].name) + base::did_you_mean(given[i].name, names));
+      return bad("the step has no input " + base::quoted(given[i].name) +
+                 base::did_you_mean(given[i].name, names));
     }
     size_t& place = order_[static_cast<size_t>(found - all_.begin())];
     if (place != given.size()) return bad("input '" + found->name + "' is given twice");
@@ -63,7 +66,8 @@ Status Inputs::begin_turn() {
 }
 
 Status Inputs::send(One& one, const tn_span& from, Timeline& timeline) {
-  std::memcpy(stages_[turn_].data() + one.at, reinterpret_cast<const void*>(static_cast<uintptr_t>(from.offset)), one.bytes);
+  std::memcpy(stages_[turn_].data() + one.at,
+              reinterpret_cast<const void*>(static_cast<uintptr_t>(from.offset)), one.bytes);
   const tn_span staged = TN_TRY(stages_[turn_].span(one.at, one.bytes));
   return timeline.measure(copies_, {.kind = TraceKind::copy, .name = one.name, .bytes = one.bytes},
                           [&] { return copies_.copy(one.places[turn_], staged); });

@@ -122,7 +122,9 @@ Result<std::vector<std::byte>> Lasting::get(Stream& stream, std::string_view nam
                                              : converted(kept.spec.dtype, named.spec.dtype, bytes);
 }
 
-Result<tn_span> Lasting::place(std::string_view name) const { return now(kept_[TN_TRY(find(name))->at]).span(); }
+Result<tn_span> Lasting::place(std::string_view name) const {
+  return now(kept_[TN_TRY(find(name))->at]).span();
+}
 
 std::vector<std::string> Lasting::not_begun() const {
   std::vector<std::string> out;

@@ -55,9 +55,9 @@ class Lasting {
   };
   // What a name of the step stands for.
   struct Named {
-    TensorSpec spec{};           // as the step has it
-    size_t at = none;            // where it is kept
-    size_t rounded = none;       // or widened: the other one of a half and its master
+    TensorSpec spec{};      // as the step has it
+    size_t at = none;       // where it is kept
+    size_t rounded = none;  // or widened: the other one of a half and its master
   };
 
   Status allocate(Device& device, Stream& stream);

@@ -24,8 +24,8 @@ class Launches {
 
  private:
   Plan plan_{};
-  std::vector<size_t> first_{};              // of each launch, among the spans of a turn
-  std::vector<tn_span> spans_[2]{};          // of all launches, one after the other
+  std::vector<size_t> first_{};      // of each launch, among the spans of a turn
+  std::vector<tn_span> spans_[2]{};  // of all launches, one after the other
   std::vector<tn_span> workspaces_{};
   std::vector<std::vector<size_t>> bound_{};  // per number: where among the spans
 };

@@ -13,14 +13,16 @@ using State = Executor::State;
 Status check(const TrainingGraph& step, const Strategy& strategy, const Communicator& comm) {
   TN_TRY(strategy.check());
   if (strategy.sharded)
-    return Status(TN_UNSUPPORTED,
-                  "executor: sharded = true: whole steps have no sharded mode yet; set it false, or use GradientSync");
+    return Status(
+        TN_UNSUPPORTED,
+        "executor: sharded = true: whole steps have no sharded mode yet; set it false, or use GradientSync");
   const auto& known = step.graph.communicators();
   const int64_t ranks = step.divisor.empty() ? 1 : known.begin()->second;
   const int64_t size = comm ? comm.size() : 1;
   if (ranks == size) return {};
-  return Status(TN_INVALID, "executor: the step is for " + std::to_string(ranks) + " ranks, the communicator has " +
-                                std::to_string(size) + ": give TrainingOptions::ranks its size");
+  return Status(TN_INVALID, "executor: the step is for " + std::to_string(ranks) +
+                                " ranks, the communicator has " + std::to_string(size) +
+                                ": give TrainingOptions::ranks its size");
 }
 
 // The passes that the strategy asks for; what a step adds to its model computes in f32. A step made by Strategy::training has
@@ -58,8 +60,8 @@ Status open_outputs(State& s) {
 Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const Strategy& strategy,
                                 const Communicator& comm, const ExecutorOptions& options) {
   TN_TRY(check(step, strategy, comm));
-  auto state = std::make_unique<State>(
-      State{.step = step, .strategy = strategy, .device = device, .comm = comm, .timeline = options.timeline});
+  auto state = std::make_unique<State>(State{
+      .step = step, .strategy = strategy, .device = device, .comm = comm, .timeline = options.timeline});
   State& s = *state;
   s.compute = TN_TRY(s.device.stream({.name = "compute"}));
   passes::Rewritten work = TN_TRY(rewrite(step, strategy));
@@ -73,7 +75,8 @@ Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const
   s.inputs = TN_TRY(train::Inputs::open(s.plan, step.divisor, s.device, s.compute));
   TN_TRY(open_outputs(s));
   if (!step.divisor.empty()) {
-    s.averages = TN_TRY(train::Averages::open({s.step, s.plan, s.strategy, options.target, s.timeline}, s.device, s.comm));
+    s.averages = TN_TRY(
+        train::Averages::open({s.step, s.plan, s.strategy, options.target, s.timeline}, s.device, s.comm));
   }
   s.launches = train::Launches(s.plan);
   s.bound.resize(s.plan.state().bound.size());

@@ -42,7 +42,8 @@ Result<uint64_t> steps_of(const Checkpoint& from) {
   const std::string& text = note->second;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), steps);
   if (failed == std::errc() && end == text.data() + text.size()) return steps;
-  return Status(TN_INVALID, "executor: the checkpoint's note 'steps' is " + base::quoted(text) + ", no number");
+  return Status(TN_INVALID,
+                "executor: the checkpoint's note 'steps' is " + base::quoted(text) + ", no number");
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ std::string number(double value) {
 
 Status check(const LossScaling& scaling) {
   const auto within = [](double value, double low, double high) { return value >= low && value <= high; };
-  if (!within(scaling.init, 1, 1e30)) return bad("scaling.init = " + number(scaling.init) + ": give 1 to 1e30");
+  if (!within(scaling.init, 1, 1e30))
+    return bad("scaling.init = " + number(scaling.init) + ": give 1 to 1e30");
   if (!within(scaling.incr_ratio, 1, 1e6))
     return bad("scaling.incr_ratio = " + number(scaling.incr_ratio) + ": give 1 to 1e6");
   if (!(scaling.decr_ratio > 0 && scaling.decr_ratio <= 1))
@@ -94,8 +95,8 @@ class Maker {
       return bad("the model has no output " + base::quoted(loss) + base::did_you_mean(loss, names));
     const TensorSpec& spec = model_.spec(loss_);
     if (spec.elements() != 1 || !graph::is_float(spec.dtype))
-      return bad("output " + base::quoted(loss) + " has " + base::counted(spec.elements(), "element") + " of " +
-                 std::string(name(spec.dtype)) + ": a loss is one float; take its mean");
+      return bad("output " + base::quoted(loss) + " has " + base::counted(spec.elements(), "element") +
+                 " of " + std::string(name(spec.dtype)) + ": a loss is one float; take its mean");
     out_.loss = loss;
     return {};
   }
@@ -113,7 +114,8 @@ class Maker {
                    base::quoted(pair.param));
       for (const Renewed& other : options_.renewed) {
         if (&other != &pair && (other.param == pair.param || other.output == pair.output))
-          return bad("renewed: " + base::quoted(pair.param) + " or " + base::quoted(pair.output) + " is named twice");
+          return bad("renewed: " + base::quoted(pair.param) + " or " + base::quoted(pair.output) +
+                     " is named twice");
       }
     }
     return {};
@@ -160,7 +162,8 @@ class Maker {
       trained_.push_back(g_.value(i));
       out_.trained.push_back(info.name);
     }
-    if (trained_.empty()) return bad("no parameter of the model is trained: the loss depends on none of a float type");
+    if (trained_.empty())
+      return bad("no parameter of the model is trained: the loss depends on none of a float type");
     for (const auto* list : {&options_.stop_gradient, &options_.optimizer.no_decay}) {
       for (const std::string& pattern : *list) {
         const bool used = std::any_of(names.begin(), names.end(),
@@ -186,7 +189,8 @@ class Maker {
     for (size_t i = first; i < g_.nodes().size(); ++i) {
       const Graph::Node& node = g_.nodes()[i];
       const graph::Family family = graph::columns_of(node.op).family;
-      if (family == graph::Family::OPTIMIZER || family == graph::Family::SCALING || node.op == Op::cast) continue;
+      if (family == graph::Family::OPTIMIZER || family == graph::Family::SCALING || node.op == Op::cast)
+        continue;
       const Graph::ValueInfo& made = g_.values()[node.outputs[0]];
       if (made.spec.dtype == f32) out_.in_f32.push_back(made.name);
     }
@@ -321,13 +325,14 @@ class Maker {
     if (!options_.scaling->dynamic) return;
     const LossScaling& s = *options_.scaling;
     const Value good = scalar_param("good", 0), bad = scalar_param("bad", 0);
-    const auto next = g_.named({std::string(prefix) + "scale.update", std::string(prefix) + "good.update",
-                                std::string(prefix) + "bad.update"})
-                          .update_loss_scaling(found_inf_, scale_, good, bad,
-                                               {{"decr_every_n_nan_or_inf", int64_t{s.decr_every_n_nan_or_inf}},
-                                                {"decr_ratio", s.decr_ratio},
-                                                {"incr_every_n_steps", int64_t{s.incr_every_n_steps}},
-                                                {"incr_ratio", s.incr_ratio}});
+    const auto next =
+        g_.named({std::string(prefix) + "scale.update", std::string(prefix) + "good.update",
+                  std::string(prefix) + "bad.update"})
+            .update_loss_scaling(found_inf_, scale_, good, bad,
+                                 {{"decr_every_n_nan_or_inf", int64_t{s.decr_every_n_nan_or_inf}},
+                                  {"decr_ratio", s.decr_ratio},
+                                  {"incr_every_n_steps", int64_t{s.incr_every_n_steps}},
+                                  {"incr_ratio", s.incr_ratio}});
     renew(out_.scale, next[0]);
     renew(std::string(prefix) + "good", next[1]);
     renew(std::string(prefix) + "bad", next[2]);
@@ -363,7 +368,8 @@ class Maker {
 
 }  // namespace
 
-Result<TrainingGraph> training_graph(const Graph& model, std::string_view loss, const TrainingOptions& options) {
+Result<TrainingGraph> training_graph(const Graph& model, std::string_view loss,
+                                     const TrainingOptions& options) {
   return Maker(model, options).run(loss);
 }
 

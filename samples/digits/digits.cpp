@@ -66,9 +66,12 @@ Result<Row> train(World& w, const Way& way, uint64_t epochs) {
       const Batch samples = TN_TRY(loader.next(executor.stream()));
       const Binding fetch = fetched("loss", loss);
       TN_TRY(executor.run(samples.bindings(), {&fetch, 1}));
-      times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+      times.push_back(
+          std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     }
-    if (w.here.rank == 0) std::printf("%s: epoch %2llu, loss %.4f\n", way.name, static_cast<unsigned long long>(epoch + 1), static_cast<double>(loss));
+    if (w.here.rank == 0)
+      std::printf("%s: epoch %2llu, loss %.4f\n", way.name, static_cast<unsigned long long>(epoch + 1),
+                  static_cast<double>(loss));
   }
   Row row{.step_ms = median_ms(times, loader.steps()), .figures = executor.figures()};
   row.accuracy = TN_TRY(digits::accuracy(w, executor));
@@ -96,11 +99,14 @@ Status train_all(World& w, uint64_t epochs, const std::string& folder) {
     if (!folder.empty()) TN_TRY(trace(w, way, folder));
   }
   if (w.here.rank != 0) return {};
-  std::printf("\n%-24s %9s %9s %12s %12s %11s %9s\n", "", "ms a step", "launches", "all-reduces", "MiB moved", "peak MiB", "accuracy");
+  std::printf("\n%-24s %9s %9s %12s %12s %11s %9s\n", "", "ms a step", "launches", "all-reduces", "MiB moved",
+              "peak MiB", "accuracy");
   for (const auto& [name, row] : rows) {
     std::printf("%-24s %9.2f %9llu %12llu %12.1f %11.1f %8.1f%%\n", name, row.step_ms,
-                static_cast<unsigned long long>(row.figures.launches), static_cast<unsigned long long>(row.figures.all_reduces),
-                static_cast<double>(row.moved_bytes) / 0x1p20, static_cast<double>(row.figures.peak_bytes()) / 0x1p20, 100 * row.accuracy);
+                static_cast<unsigned long long>(row.figures.launches),
+                static_cast<unsigned long long>(row.figures.all_reduces),
+                static_cast<double>(row.moved_bytes) / 0x1p20,
+                static_cast<double>(row.figures.peak_bytes()) / 0x1p20, 100 * row.accuracy);
   }
   return {};
 }
@@ -109,12 +115,15 @@ Status run(uint64_t epochs, const std::string& folder) {
   auto here = Rendezvous::from_environment();
   if (!here.ok() && here.code() != TN_NOT_FOUND) return std::move(here).failure();
   Runtime runtime = TN_TRY(Runtime::open());
-  World w{.device = TN_TRY(runtime.device("cpu")), .file = DIGITS_FILE};
+  Device device = TN_TRY(runtime.device("cpu"));
+  World w{.device = std::move(device), .file = DIGITS_FILE};
   if (const char* const file = std::getenv("DIGITS_FILE")) w.file = file;
   if (here.ok()) w.here = *here;  // else no launcher started this: one rank
   if (digits::batch % w.here.size != 0)
-    return {TN_INVALID, std::to_string(w.here.size) + " ranks do not share " + std::to_string(digits::batch) + " samples evenly"};
-  if (w.here.size > 1) w.comm = TN_TRY(Communicator::create(w.device, w.here.store, w.here.rank, w.here.size));
+    return {TN_INVALID, std::to_string(w.here.size) + " ranks do not share " + std::to_string(digits::batch) +
+                            " samples evenly"};
+  if (w.here.size > 1)
+    w.comm = TN_TRY(Communicator::create(w.device, w.here.store, w.here.rank, w.here.size));
   return train_all(w, epochs, folder);
 }
 

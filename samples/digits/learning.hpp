@@ -51,8 +51,9 @@ inline Result<Executor> open_executor(World& w, const Strategy& strategy, Timeli
 
 // The share of the digits kept apart that the network tells right.
 inline Result<double> accuracy(World& w, Executor& executor) {
-  Loader loader = TN_TRY(Loader::open(w.device, TN_TRY(read(w.file, Part::tested)),
-                                      {.batch = tested, .shuffle = false, .image = ImageOptions{.scale = 1.0 / greatest}}));
+  Loader loader = TN_TRY(
+      Loader::open(w.device, TN_TRY(read(w.file, Part::tested)),
+                   {.batch = tested, .shuffle = false, .image = ImageOptions{.scale = 1.0 / greatest}}));
   const Network network(tested, false);
   const Plan forward = TN_TRY(plan(network.graph(), w.device));
   Stream stream = TN_TRY(w.device.stream());

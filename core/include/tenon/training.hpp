@@ -25,10 +25,10 @@ namespace tenon {
 
 // Names are whole, or with a '*' that stands for anything.
 struct Optimizer {
-  Op op = Op::sgd;                       // sgd, momentum, adam, adamw
-  double rate = 0.01;                    // the first one; Executor::set_rate changes it
-  std::vector<Attribute> attributes{};   // of the op: {{"momentum", 0.95}}
-  std::vector<std::string> no_decay{};   // parameters whose weight_decay is 0
+  Op op = Op::sgd;                      // sgd, momentum, adam, adamw
+  double rate = 0.01;                   // the first one; Executor::set_rate changes it
+  std::vector<Attribute> attributes{};  // of the op: {{"momentum", 0.95}}
+  std::vector<std::string> no_decay{};  // parameters whose weight_decay is 0
 };
 
 // A good step: bad = 0, good + 1; at incr_every_n_steps the scale grows, if it stays finite, and good = 0. A bad step: good = 0,
@@ -49,7 +49,7 @@ struct Renewed {
 struct TrainingOptions {
   Optimizer optimizer{};
   std::optional<LossScaling> scaling{};
-  double clip_norm = 0;                      // gradients are made shorter where their common norm is more; 0: never
+  double clip_norm = 0;  // gradients are made shorter where their common norm is more; 0: never
   std::vector<std::string> stop_gradient{};  // parameters that are not trained, by name as in Optimizer
   std::vector<Renewed> renewed{};            // of the model itself
   uint32_t ranks = 1;  // whose gradients are summed, and divided by the step's input `divisor`

@@ -17,8 +17,10 @@ struct World {
   Runtime runtime = tenon::test::open();
   Device device = tenon::test::target(runtime);
 
-  Executor open(const Strategy& strategy = {}, const TrainingOptions& options = {.optimizer = {.op = Op::momentum}}) {
-    Executor out = must(Executor::open(must(training_graph(network(rows), "loss", options)), device, strategy));
+  Executor open(const Strategy& strategy = {},
+                const TrainingOptions& options = {.optimizer = {.op = Op::momentum}}) {
+    Executor out =
+        must(Executor::open(must(training_graph(network(rows), "loss", options)), device, strategy));
     must(begin(out, 7));
     return out;
   }
@@ -79,7 +81,8 @@ TEST_CASE("executor: outputs are fetched every so often") {
   Floats guess(rows);
   for (int i = 1; i <= 7; ++i) {
     std::fill(guess.begin(), guess.end(), -77.0f);
-    const bool fetches = must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("guess", guess)}));
+    const bool fetches =
+        must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("guess", guess)}));
     CHECK(fetches == (i % 3 == 0));
     CHECK((guess[0] == -77.0f) == !fetches);
   }
@@ -131,8 +134,8 @@ TEST_CASE("executor: what the model itself renews goes on") {
   g.output("loss", g.mean(g.square(g.mul(x, scale)), {0, 1}));
   g.output("mean.next", g.add(g.scale(mean, 0.5), g.scale(g.mean(x, {0}), 0.5)));
   g.output("count.next", g.add(count, g.constant({i32, {1}}, 1)));
-  const TrainingGraph step = must(
-      training_graph(g, "loss", {.renewed = {{"mean", "mean.next"}, {"count", "count.next"}}}));
+  const TrainingGraph step =
+      must(training_graph(g, "loss", {.renewed = {{"mean", "mean.next"}, {"count", "count.next"}}}));
   CHECK(step.trained == std::vector<std::string>{"scale"});
   Executor executor = must(Executor::open(step, w.device));
   must(begin(executor, 1));
@@ -162,7 +165,8 @@ TEST_CASE("executor: what cannot be is refused before anything runs") {
   float loss = 0;
   CHECK_HAS(std::string(executor.run({x, y}, {fetched("lost", loss)}).message()), "did you mean 'loss'");
   CHECK_HAS(std::string(executor.run({x, y}, {fetched("fc1.b", loss)}).message()), "which get() gives");
-  CHECK_HAS(std::string(executor.run({x, y}, {fetched("guess", loss)}).message()), "it is to be written to 4");
+  CHECK_HAS(std::string(executor.run({x, y}, {fetched("guess", loss)}).message()),
+            "it is to be written to 4");
   CHECK(executor.get("fc3.w").code() == TN_NOT_FOUND);
   CHECK_HAS(std::string(executor.set("fc1.b", bytes_of(given.x)).message()), "has 20 bytes, it is given 96");
   CHECK(executor.set_rate(-1).code() == TN_INVALID);

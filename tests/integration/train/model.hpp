@@ -82,7 +82,9 @@ std::vector<T> as(const std::vector<std::byte>& bytes) {
   std::copy(bytes.begin(), bytes.end(), reinterpret_cast<std::byte*>(out.data()));
   return out;
 }
-inline std::span<const std::byte> bytes_of(const Floats& numbers) { return std::as_bytes(std::span(numbers)); }
+inline std::span<const std::byte> bytes_of(const Floats& numbers) {
+  return std::as_bytes(std::span(numbers));
+}
 
 // Numbers for every weight, and what initialize gives the rest.
 inline Status begin(Executor& executor, uint64_t seed) {
@@ -90,7 +92,8 @@ inline Status begin(Executor& executor, uint64_t seed) {
   std::uniform_real_distribution<float> any(-0.5f, 0.5f);
   for (const Executor::Lasting& one : executor.lasting()) {
     const auto& trained = executor.step().trained;
-    if (one.spec.dtype != f32 || std::find(trained.begin(), trained.end(), one.name) == trained.end()) continue;
+    if (one.spec.dtype != f32 || std::find(trained.begin(), trained.end(), one.name) == trained.end())
+      continue;
     Floats numbers(one.spec.elements());
     for (float& x : numbers) x = any(random);
     TN_TRY(executor.set(one.name, bytes_of(numbers)));

@@ -30,7 +30,9 @@ const std::vector<Case>& cases() {
         .rate = 0.05,
         .attributes = {{"momentum", 0.8}, {"nesterov", int64_t{1}}, {"weight_decay", 0.01}}}},
       {"adam", {.op = Op::adam, .rate = 0.02}},
-      {"adam with decay, clipped", {.op = Op::adam, .rate = 0.02, .attributes = {{"weight_decay", 0.1}}}, 0.5},
+      {"adam with decay, clipped",
+       {.op = Op::adam, .rate = 0.02, .attributes = {{"weight_decay", 0.1}}},
+       0.5},
       {"adamw", {.op = Op::adamw, .rate = 0.02, .attributes = {{"beta1", 0.8}, {"weight_decay", 0.1}}}},
   };
   return all;
@@ -97,8 +99,8 @@ TEST_CASE("optimizers: each does what it does by hand") {
   Device device = tenon::test::target(runtime);
   for (const Case& what : cases()) {
     CAPTURE(what.name);
-    const TrainingGraph step =
-        must(training_graph(regression(rows), "loss", {.optimizer = what.optimizer, .clip_norm = what.clip_norm}));
+    const TrainingGraph step = must(
+        training_graph(regression(rows), "loss", {.optimizer = what.optimizer, .clip_norm = what.clip_norm}));
     Executor executor = must(Executor::open(step, device));
     const Floats w(width, 0.5f), b(1, -0.25f);
     must(executor.set("w", bytes_of(w)));

@@ -89,8 +89,8 @@ TEST_CASE("precision: an update too small for a half is not lost") {
 TEST_CASE("precision: a model of halves has masters, too") {
   Runtime runtime = tenon::test::open();
   Device device = tenon::test::target(runtime);
-  const TrainingGraph step = must(
-      training_graph(regression(rows, bf16), "loss", {.optimizer = {.op = Op::momentum, .rate = 1e-4}}));
+  const TrainingGraph step =
+      must(training_graph(regression(rows, bf16), "loss", {.optimizer = {.op = Op::momentum, .rate = 1e-4}}));
   CHECK(step.masters.size() == 2);
   auto opened = Executor::open(step, device);
   SKIP_IF_UNSUPPORTED(opened, "halves");

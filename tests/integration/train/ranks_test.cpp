@@ -27,7 +27,8 @@ Samples part(uint32_t rank, uint32_t size, uint64_t seed) {
   Samples out;
   out.x.assign(all.x.begin() + static_cast<int64_t>(first * width),
                all.x.begin() + static_cast<int64_t>((first + each) * width));
-  out.y.assign(all.y.begin() + static_cast<int64_t>(first), all.y.begin() + static_cast<int64_t>(first + each));
+  out.y.assign(all.y.begin() + static_cast<int64_t>(first),
+               all.y.begin() + static_cast<int64_t>(first + each));
   return out;
 }
 
@@ -43,7 +44,8 @@ Result<Executor> open(Rank& r, uint32_t size, const Way& way) {
   options.clip_norm = way.clip_norm;
   options.ranks = size;
   const TrainingGraph step = TN_TRY(training_graph(network(batch / size), "loss", options));
-  return Executor::open(step, r.device, way.strategy, size > 1 ? r.comm : Communicator(), {.target = eager_target()});
+  return Executor::open(step, r.device, way.strategy, size > 1 ? r.comm : Communicator(),
+                        {.target = eager_target()});
 }
 
 // Every rank's weights after some steps.
@@ -77,7 +79,8 @@ std::vector<Way> ways() {
   measured.strategy.measure_every = 3;
   out.push_back(measured);
   Way apart{"nothing fused, nothing in place"};
-  apart.strategy.enable_auto_fusion = apart.strategy.fuse_all_optimizer_ops = apart.strategy.enable_inplace = false;
+  apart.strategy.enable_auto_fusion = apart.strategy.fuse_all_optimizer_ops = apart.strategy.enable_inplace =
+      false;
   out.push_back(apart);
   out.push_back({"clipped", {}, 0.2});
   return out;
@@ -119,9 +122,9 @@ TEST_CASE("ranks: in halves, all have the same bits") {
 
 TEST_CASE("ranks: what one rank finds not finite makes the step bad for all") {
   together(2, [&](Rank& r) -> Status {
-    const TrainingGraph step = TN_TRY(training_graph(
-        network(batch / 2), "loss",
-        {.scaling = LossScaling{.init = 16, .decr_every_n_nan_or_inf = 1}, .ranks = 2}));
+    const TrainingGraph step = TN_TRY(
+        training_graph(network(batch / 2), "loss",
+                       {.scaling = LossScaling{.init = 16, .decr_every_n_nan_or_inf = 1}, .ranks = 2}));
     Executor executor = TN_TRY(Executor::open(step, r.device, {}, r.comm, {.target = eager_target()}));
     TN_TRY(begin(executor, 1));
     for (uint64_t i = 0; i < 4; ++i) {
@@ -129,7 +132,8 @@ TEST_CASE("ranks: what one rank finds not finite makes the step bad for all") {
       if (i == 2 && r.rank == 1) given.x[0] = std::nanf("");
       const Everything before = TN_TRY(everything(executor));
       TN_TRY(executor.run({fed("x", given.x), fed("y", given.y)}));
-      const bool is_bad = TN_TRY(executor.value("training.found_inf.now")) != 0;
+      const bool is_bad = TN_TRY(executor.value("training.found_inf.now"))
+      != 0;
       TN_TRY(expect(is_bad == (i == 2), "found_inf"));
       TN_TRY(expect((before.at("fc1.w") == TN_TRY(executor.get("fc1.w"))) == is_bad, "weights"));
     }
@@ -156,21 +160,24 @@ TEST_CASE("ranks: figures tell what is sent, and gradients are made where they l
 }
 
 TEST_CASE("ranks: a failed step is the end, and says that a checkpoint is needed") {
-  together(2, [&](Rank& r) -> Status {
-    Executor executor = TN_TRY(open(r, 2, {"as it is"}));
-    TN_TRY(begin(executor, 1));
-    TN_TRY(executor.share());
-    const Samples given = part(r.rank, 2, 1);
-    TN_TRY(executor.run({fed("x", given.x), fed("y", given.y)}));
-    if (r.rank == 1) return {};  // leaves
-    Status last;
-    for (int i = 0; i < 50 && last.ok(); ++i) {
-      float loss = 0;
-      const auto ran = executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)});
-      if (!ran.ok()) last = Status(ran.error());
-    }
-    TN_TRY(expect(!last.ok(), "nothing failed"));
-    TN_TRY(expect(last.error().message.find("restore a checkpoint") != std::string::npos, last.error().message));
-    return expect(executor.get("fc1.w").code() == last.code(), "a later call does not tell");
-  }, {.timeout = std::chrono::seconds(5)});
+  together(2,
+           [&](Rank& r) -> Status {
+             Executor executor = TN_TRY(open(r, 2, {"as it is"}));
+             TN_TRY(begin(executor, 1));
+             TN_TRY(executor.share());
+             const Samples given = part(r.rank, 2, 1);
+             TN_TRY(executor.run({fed("x", given.x), fed("y", given.y)}));
+             if (r.rank == 1) return {};  // leaves
+             Status last;
+             for (int i = 0; i < 50 && last.ok(); ++i) {
+               float loss = 0;
+               const auto ran = executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)});
+               if (!ran.ok()) last = Status(ran.error());
+             }
+             TN_TRY(expect(!last.ok(), "nothing failed"));
+             TN_TRY(expect(last.error().message.find("restore a checkpoint") != std::string::npos,
+                           last.error().message));
+             return expect(executor.get("fc1.w").code() == last.code(), "a later call does not tell");
+           },
+           {.timeout = std::chrono::seconds(5)});
 }

@@ -104,13 +104,15 @@ TEST_CASE("resume: killed at random moments, a run loses no checkpoint and ends 
   std::filesystem::create_directory(undisturbed);
   const auto start = std::chrono::steady_clock::now();
   REQUIRE(run_process(undisturbed, home.path() + "/a.safetensors", -1));
-  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  const auto whole =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
   const int kills = tenon::test::full_or("kills", 8, 50);
   std::mt19937_64 random(1);
   int killed = 0;
   uint64_t newest = 0;
   for (int tries = 0; killed < kills && tries < 20 * kills; ++tries) {
-    const bool ended = run_process(disturbed, home.path() + "/c.safetensors", static_cast<int>(random() % static_cast<uint64_t>(1 + whole.count())));
+    const bool ended = run_process(disturbed, home.path() + "/c.safetensors",
+                                   static_cast<int>(random() % static_cast<uint64_t>(1 + whole.count())));
     killed += !ended;
     auto folder = CheckpointFolder::open(disturbed);
     REQUIRE(folder.ok());
@@ -139,9 +141,11 @@ TEST_CASE("resume: a checkpoint that does not fit is refused, and nothing has ch
   auto executor = open(*device, false);
   REQUIRE_MESSAGE(executor.ok(), executor.message());
   const std::string path = home.path() + "/one.safetensors";
-  CHECK(std::string(executor->save(path).message()).find("has no value: call initialize") != std::string::npos);
+  CHECK(std::string(executor->save(path).message()).find("has no value: call initialize") !=
+        std::string::npos);
   REQUIRE(begin(*executor, 1).ok());
-  CHECK(std::string(executor->save(path, {{"steps", "1"}}).message()).find("the executor's own") != std::string::npos);
+  CHECK(std::string(executor->save(path, {{"steps", "1"}}).message()).find("the executor's own") !=
+        std::string::npos);
   REQUIRE(step(*executor).ok());
   REQUIRE(executor->save(path, {{"who", "a test"}}).ok());
   const auto whole = Checkpoint::read(path);

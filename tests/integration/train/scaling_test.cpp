@@ -113,8 +113,8 @@ TEST_CASE("scaling: a scale that stays, and the same weights as without one") {
   Executor executor = w.open(fixed, Op::sgd);
   follow(executor, {fixed}, {1}, 3);
   Executor scaled = w.open({.init = 65536}, Op::adam);
-  Executor plain = must(
-      Executor::open(must(training_graph(regression(rows), "loss", {.optimizer = {.op = Op::adam}})), w.device));
+  Executor plain = must(Executor::open(
+      must(training_graph(regression(rows), "loss", {.optimizer = {.op = Op::adam}})), w.device));
   must(begin(plain, 3));
   for (uint64_t i = 0; i < 5; ++i) {
     run(scaled, false, i);
@@ -131,8 +131,8 @@ TEST_CASE("scaling: what the model renews is kept from a bad step, too") {
   g.param("mean", {f32, {1}});
   g.output("loss", g.mean(g.square(g.mul(x, scale)), {0, 1}));
   g.output("mean.next", g.mean(x, {0}));
-  const TrainingGraph step = must(training_graph(
-      g, "loss", {.scaling = LossScaling{.init = 8}, .renewed = {{"mean", "mean.next"}}}));
+  const TrainingGraph step = must(
+      training_graph(g, "loss", {.scaling = LossScaling{.init = 8}, .renewed = {{"mean", "mean.next"}}}));
   Executor executor = must(Executor::open(step, w.device));
   must(begin(executor, 1));
   Floats numbers(rows, 1.0f);
@@ -143,15 +143,18 @@ TEST_CASE("scaling: what the model renews is kept from a bad step, too") {
   CHECK(must(executor.value("mean")) == 1);
 }
 
-TEST_CASE("scaling: a bad step that is fetched is told in one line, with the first gradient that is not finite") {
+TEST_CASE(
+    "scaling: a bad step that is fetched is told in one line, with the first gradient that is not finite") {
   std::vector<std::string> lines;
   Runtime runtime = tenon::test::open({}, [&](LogLevel level, std::string_view, std::string_view text) {
-    if (level == LogLevel::warn && text.find("changed no weight") != std::string_view::npos) lines.emplace_back(text);
+    if (level == LogLevel::warn && text.find("changed no weight") != std::string_view::npos)
+      lines.emplace_back(text);
   });
   Device device = tenon::test::target(runtime);
   for (const bool is_large : {false, true}) {
-    const TrainingGraph step = must(training_graph(
-        network(rows), "loss", {.scaling = LossScaling{.init = is_large ? 1e30 : 8, .decr_every_n_nan_or_inf = 1}}));
+    const TrainingGraph step = must(
+        training_graph(network(rows), "loss",
+                       {.scaling = LossScaling{.init = is_large ? 1e30 : 8, .decr_every_n_nan_or_inf = 1}}));
     Executor executor = must(Executor::open(step, device));
     must(begin(executor, 5));
     lines.clear();

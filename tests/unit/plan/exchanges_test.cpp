@@ -23,7 +23,8 @@ Graph ranked() {
   return g;
 }
 
-void refused(const Graph& g, FusionCut cut, const std::string& part, const std::vector<std::string>& with = {}) {
+void refused(const Graph& g, FusionCut cut, const std::string& part,
+             const std::vector<std::string>& with = {}) {
   const auto out = plan_room::take_out(g, cut, with);
   CHECK_MESSAGE(std::string(out.message()).find(part) != std::string::npos, out.message());
 }
@@ -33,14 +34,14 @@ void refused(const Graph& g, FusionCut cut, const std::string& part, const std::
 TEST_CASE("exchanges: groups before, groups behind, each in its order") {
   Graph g = ranked();
   const auto x = g.input("x", {f32, {4}}), d = g.input("d", {f32, {4}});
-  const auto a = g.neg(x);                    // 0
-  const auto s = g.all_reduce(a, sum);        // 1
-  const auto late = g.neg(s);                 // 2
-  const auto b = g.square(x);                 // 3
-  const auto t = g.all_reduce(b, sum);        // 4
-  const auto with = g.neg(d);                 // 5
-  const auto early = g.abs(x);                // 6
-  const auto left = g.add(late, t);           // 7
+  const auto a = g.neg(x);                         // 0
+  const auto s = g.all_reduce(a, sum);             // 1
+  const auto late = g.neg(s);                      // 2
+  const auto b = g.square(x);                      // 3
+  const auto t = g.all_reduce(b, sum);             // 4
+  const auto with = g.neg(d);                      // 5
+  const auto early = g.abs(x);                     // 6
+  const auto left = g.add(late, t);                // 7
   g.output("o", g.add(left, g.add(with, early)));  // 8, 9
   FusionCut cut = alone(g);
   const std::vector<std::string> with_sums{"d"};

@@ -113,11 +113,13 @@ TEST_CASE("strategy: options of a parameter server say that there is none") {
 
 TEST_CASE("strategy: what nobody acts on yet has no effect, and auto is no exception") {
   comes_to("amp = true\namp_dtype = \"f16\"\ninit_loss_scaling = 64", "init_loss_scaling", "64", "");
-  comes_to("amp = true\ninit_loss_scaling = 64", "init_loss_scaling", "no effect", "bf16 has the range of f32");
+  comes_to("amp = true\ninit_loss_scaling = 64", "init_loss_scaling", "no effect",
+           "bf16 has the range of f32");
   comes_to("incr_ratio = 4", "incr_ratio", "no effect", "amp = false");
-  comes_to("amp = true\namp_dtype = \"f16\"\nuse_dynamic_loss_scaling = false\nincr_ratio = 4", "incr_ratio", "no effect",
-           "use_dynamic_loss_scaling = false");
-  comes_to("enable_sequential_execution = false", "enable_sequential_execution", "true", "launches go to one stream");
+  comes_to("amp = true\namp_dtype = \"f16\"\nuse_dynamic_loss_scaling = false\nincr_ratio = 4", "incr_ratio",
+           "no effect", "use_dynamic_loss_scaling = false");
+  comes_to("enable_sequential_execution = false", "enable_sequential_execution", "true",
+           "launches go to one stream");
   comes_to("num_threads = 4", "num_threads", "no effect", "it waits for a tuner of strategies");
   comes_to("num_threads = \"auto\"", "num_threads", "no effect", "it waits for a tuner of strategies");
   comes_to("auto = true", "auto", "no effect", "it waits for a tuner of strategies");

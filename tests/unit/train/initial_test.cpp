@@ -60,7 +60,8 @@ TEST_CASE("initial: variance by inputs, or by both where nothing rectifies, scal
 }
 
 TEST_CASE("initial: a seed and a name give the same numbers in any model") {
-  const auto first = begun(network(true), 1), again = begun(network(true), 1), other = begun(network(true), 2);
+  const auto first = begun(network(true), 1), again = begun(network(true), 1),
+             other = begun(network(true), 2);
   CHECK(first == again);
   CHECK(first.at("fc.w") != other.at("fc.w"));
   CHECK(begun(network(false), 1).at("table") == first.at("table"));

@@ -16,7 +16,8 @@ namespace {
 Graph model(DType dtype = f32) {
   Graph g("model");
   const auto x = g.input("x", {dtype, {4, 3}});
-  const auto w = g.param("fc.w", {dtype, {3, 2}}), b = g.param("fc.b", {dtype, {2}}), unused = g.param("unused", {dtype, {2}});
+  const auto w = g.param("fc.w", {dtype, {3, 2}}), b = g.param("fc.b", {dtype, {2}}),
+             unused = g.param("unused", {dtype, {2}});
   g.output("other", g.neg(unused));
   const auto y = g.named("fc").add(g.matmul(x, w), b);
   g.output("y", y);
@@ -31,8 +32,8 @@ TrainingGraph made(const Graph& graph, const TrainingOptions& options = {}) {
 }
 
 size_t count(const Graph& graph, Op op) {
-  return static_cast<size_t>(
-      std::count_if(graph.nodes().begin(), graph.nodes().end(), [&](const auto& node) { return node.op == op; }));
+  return static_cast<size_t>(std::count_if(graph.nodes().begin(), graph.nodes().end(),
+                                           [&](const auto& node) { return node.op == op; }));
 }
 
 void refused(const TrainingOptions& options, const std::string& part, std::string_view loss = "loss") {
@@ -85,7 +86,8 @@ TEST_CASE("training: nothing that was not asked for") {
 }
 
 TEST_CASE("training: names say what is not trained and what does not decay") {
-  const TrainingGraph step = made(model(), {.optimizer = {.attributes = {{"weight_decay", 0.5}}, .no_decay = {"*.b"}}});
+  const TrainingGraph step =
+      made(model(), {.optimizer = {.attributes = {{"weight_decay", 0.5}}, .no_decay = {"*.b"}}});
   for (const auto& node : step.graph.nodes()) {
     if (node.op != Op::sgd) continue;
     const bool is_bias = step.graph.values()[node.inputs[0]].name == "fc.b";
