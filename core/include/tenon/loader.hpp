@@ -109,14 +109,14 @@ struct LoaderOptions {
 // What a loader did since it was opened. Times are the host's.
 struct LoaderFigures {
   uint64_t batches = 0;  // given out
-  uint64_t late =
-      0;  // of them, asked for before they were there; the first after `open` or `seek` is not counted
+  // Of them, asked for before they were there; the first after `open` or `seek` is not counted.
+  uint64_t late = 0;
   Timeout waited{};    // for those that were late
   Timeout lasted{};    // from the first batch to the latest
   Timeout read{};      // in Dataset::read, all workers together
   uint64_t bytes = 0;  // copied to the device
-  uint32_t launches =
-      0;  // a batch: 1 where the device prepares images in one fragment, 0 where there is nothing to prepare
+  // A batch's: 1 where the device prepares images in one fragment, 0 where there is nothing to prepare.
+  uint32_t launches = 0;
 
   // The share of its time that the consumer spent waiting. [any-thread; does not block; cannot fail]
   double waiting() const noexcept {
