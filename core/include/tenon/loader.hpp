@@ -193,7 +193,7 @@ class TN_API Loader {
   // device, or of a stream that a batch was used on: each then stays until `seek`. [one thread, the stream's; may block; may fail]
   Result<Batch> next(Stream& stream);
   // The next batch is that of `step` in `epoch`, as if all before it had been taken. TN_INVALID for a step that an epoch has
-  // not; TN_TIMEOUT. [one thread; blocks for calls of Dataset::read that are under way; may fail]
+  // not; TN_NO_MEMORY. [one thread; blocks for calls of Dataset::read that are under way; may fail]
   Status seek(uint64_t epoch, uint64_t step);
 
   // Of an epoch, on every rank. [one thread; does not block; cannot fail]
