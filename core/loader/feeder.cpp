@@ -30,7 +30,7 @@ Status Feeder::start() {
 void Feeder::run() {
   for (;;) {
     Result<Filled> filled = source_.take();
-    Status status = filled.ok() ? send_(*filled) : std::move(filled).failure();
+    Status status = filled.ok() ? send_(*filled) : Status(Error(filled.error()));
     const std::lock_guard lock(mutex_);
     if (status.ok())
       sent_.push_back(*filled);

@@ -227,8 +227,6 @@ Status Loader::seek(uint64_t epoch, uint64_t step) {
     return Status(TN_INVALID, "loader: there is no step " + std::to_string(step) + " in an epoch of " +
                                   base::counted(steps(), "step"));
   state_->stop();
-  // What was sent and not taken still reads the host's memory.
-  for (const Slot& slot : state_->slots) TN_TRY(slot.copied.sync(state_->options.timeout));
   return state_->start({.epoch = epoch, .step = step});
 }
 

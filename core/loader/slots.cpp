@@ -15,6 +15,11 @@ tn_span part_of(const tn_span& block, uint64_t at, uint64_t bytes) noexcept {
   return out;
 }
 
+TensorSpec batch_of(TensorSpec sample, uint64_t batch) {
+  sample.dims.insert(sample.dims.begin(), static_cast<int64_t>(batch));
+  return sample;
+}
+
 }  // namespace
 
 Slots::Part Slots::append(uint64_t bytes) noexcept {
@@ -29,9 +34,7 @@ Slots::Slots(const Dataset& dataset, uint64_t batch, const std::optional<Image>&
     const Dataset::Tensor& tensor = dataset.tensors[i];
     each_.push_back(tensor.spec.bytes());
     parts_.push_back(append(replaced_ == i ? image->pixel_bytes() : batch * each_.back()));
-    TensorSpec spec = tensor.spec;
-    spec.dims.insert(spec.dims.begin(), static_cast<int64_t>(batch));
-    shown_.push_back({tensor.name, replaced_ == i ? image->output() : std::move(spec)});
+    shown_.push_back({tensor.name, replaced_ == i ? image->output() : batch_of(tensor.spec, batch)});
   }
   if (image) {
     rows_ = append(image->row_bytes());

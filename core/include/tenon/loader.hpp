@@ -109,14 +109,14 @@ struct LoaderOptions {
 // What a loader did since it was opened. Times are the host's.
 struct LoaderFigures {
   uint64_t batches = 0;  // given out
-  uint64_t late =
-      0;  // of them, asked for before they were there; the first after `open` or `seek` is not counted
+  // Of them, asked for before they were there; the first after `open` or `seek` is not counted.
+  uint64_t late = 0;
   Timeout waited{};    // for those that were late
   Timeout lasted{};    // from the first batch to the latest
   Timeout read{};      // in Dataset::read, all workers together
   uint64_t bytes = 0;  // copied to the device
-  uint32_t launches =
-      0;  // a batch: 1 where the device prepares images in one fragment, 0 where there is nothing to prepare
+  // A batch's: 1 where the device prepares images in one fragment, 0 where there is nothing to prepare.
+  uint32_t launches = 0;
 
   // The share of its time that the consumer spent waiting. [any-thread; does not block; cannot fail]
   double waiting() const noexcept {
@@ -193,7 +193,7 @@ class TN_API Loader {
   // device, or of a stream that a batch was used on: each then stays until `seek`. [one thread, the stream's; may block; may fail]
   Result<Batch> next(Stream& stream);
   // The next batch is that of `step` in `epoch`, as if all before it had been taken. TN_INVALID for a step that an epoch has
-  // not; TN_TIMEOUT. [one thread; blocks for calls of Dataset::read that are under way; may fail]
+  // not; TN_NO_MEMORY. [one thread; blocks for calls of Dataset::read that are under way; may fail]
   Status seek(uint64_t epoch, uint64_t step);
 
   // Of an epoch, on every rank. [one thread; does not block; cannot fail]
