@@ -21,7 +21,8 @@ struct Bench {
   std::map<uint32_t, std::vector<uint64_t>> written{};  // by slot
   std::vector<uint32_t> opened{};
 
-  explicit Bench(uint64_t samples, LoaderOptions options) : order(samples, options), batch(options.batch) {}
+  explicit Bench(uint64_t samples, const LoaderOptions& options)
+      : order(samples, options), batch(options.batch) {}
 
   ReadAhead::Work work() {
     return {.open =
