@@ -2,7 +2,7 @@
 // digits: a small network learns handwritten digits, three times over: as it is written; fused; fused, with gradients that
 // leave while backward goes on, in bf16. Then a table of what that came to.
 //
-//   digits [8] [FOLDER]                              so many epochs, on one rank; timelines in FOLDER
+//   digits [8] [FOLDER]                              so many epochs (two), on one rank; timelines in FOLDER
 //   tenon run -n 2 --quiet -- digits 8 FOLDER        two ranks share each step's 64 samples (also torchrun, mpirun, srun)
 //
 // Invariant: all three ways begin with the same numbers and see the same samples, and each is told apart by its strategy alone.
@@ -130,7 +130,7 @@ Status run(uint64_t epochs, const std::string& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int epochs = argc > 1 ? std::atoi(argv[1]) : 8;
+  const int epochs = argc > 1 ? std::atoi(argv[1]) : 2;
   if (epochs < 1) {
     std::fprintf(stderr, "digits: '%s' is no number of epochs: give 1 or more\n", argv[1]);
     return 2;
