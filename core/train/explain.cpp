@@ -15,7 +15,7 @@ std::string memory_line(const ExecutorFigures& f) {
          " is inputs and outputs\n";
 }
 
-// The lines that the source documents print: what was put together, and how many there were before.
+// "detected 5 subgraphs: …", "161 momentum operators, after fusion 1"
 std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
   uint64_t groups = 0, updates = 0, launches = 0;
   Op op{};
@@ -61,10 +61,15 @@ ExecutorFigures Executor::figures() const {
   return out;
 }
 
+std::string Executor::summary() const {
+  const std::string out = fusion_lines(*state_, figures());
+  return state_->averages ? out + state_->averages->plan().summary() + '\n' : out;
+}
+
 std::string Executor::explain() const {
   const State& s = *state_;
   const ExecutorFigures f = figures();
-  std::string out = fusion_lines(s, f) + passes::explain(s.notes) + s.plan.explain();
+  std::string out = summary() + passes::explain(s.notes) + s.plan.explain();
   out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
          " in two places that take turns\n";
   out += memory_line(f);

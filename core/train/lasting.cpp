@@ -36,7 +36,7 @@ Result<Lasting> Lasting::open(const Open& from, Device& device, Stream& stream) 
     if (info.role != Graph::Role::param) continue;
     Kept kept{.name = info.name, .spec = info.spec, .read = number(info.name)};
     if (const auto found = next.find(info.name); found != next.end()) kept.written = number(found->second);
-    const auto renewals = plan.renewals;
+    const auto& renewals = plan.renewals;
     kept.in_turns = kept.written != TN_ABSENT &&
                     std::none_of(renewals.begin(), renewals.end(),
                                  [&](const Plan::Renewal& renewal) { return renewal.param == info.name; });

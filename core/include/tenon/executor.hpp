@@ -130,7 +130,9 @@ class TN_API Executor {
   ExecutorFigures figures() const;
   const Plan& plan() const noexcept;
   const TrainingGraph& step() const noexcept;
-  // What passes did, what was fused, how gradients leave, where memory goes. [any-thread; does not block; cannot fail]
+  // What was put together, in a line each: subgraphs, updates, all-reduces. [any-thread; does not block; cannot fail]
+  std::string summary() const;
+  // The summary, what passes did, what was fused, how gradients leave, where memory goes. [any-thread; does not block; cannot fail]
   std::string explain() const;
 
   struct State;

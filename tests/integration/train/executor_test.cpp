@@ -200,6 +200,7 @@ TEST_CASE("executor: explains itself, and its figures add up") {
   CHECK(f.peak_bytes() > f.lasting_bytes);
   CHECK(f.all_reduces == 0);
   const std::string text = executor.explain();
+  CHECK(text.starts_with(executor.summary()));
   CHECK_HAS(text, "4 momentum operators, after fusion ");
   CHECK_HAS(text, " in " + std::to_string(f.launches) + " launches");
   CHECK_HAS(text, "renewed  " + std::to_string(f.in_place) + " parameters in place");

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// resnet: a residual network is trained, and says what was made of it: options, subgraphs, updates, all-reduces, then steps.
+//
+//   resnet                                                        20 layers learn the digits, on one rank
+//   resnet --depth 50 --data synthetic --batch 16 --steps 5       50 layers, random images of 224 x 224
+//   tenon run -n 2 --quiet -- resnet --set amp=true --plot curves.svg
+//
+// Invariant: the steps of all ranks together have --batch samples, however many ranks there are.
+#include "common/curves.hpp"
+#include "common/options.hpp"
+#include "common/progress.hpp"
+#include "digits/digits.hpp"
+#include "network.hpp"
+
+#include <tenon/tenon.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+
+namespace {
+
+using namespace tenon;
+
+constexpr const char* usage = "resnet [--depth 20|50] [--data digits|synthetic]";
+
+struct Options : sample::Options {
+  int depth = 20;
+  bool synthetic = false;  // random images; else the digits
+};
+
+Result<Options> read_options(int argc, char** argv) {
+  Options out;
+  const auto own = [&](const std::string& word, const std::string& value) -> Result<bool> {
+    if (word == "--depth" && (value == "20" || value == "50")) {
+      out.depth = std::stoi(value);
+    } else if (word == "--data" && (value == "digits" || value == "synthetic")) {
+      out.synthetic = value == "synthetic";
+    } else if (word == "--depth" || word == "--data") {
+      return Status(TN_INVALID, "'" + value + "' is no value of " + word);
+    } else {
+      return false;
+    }
+    return true;
+  };
+  TN_TRY(sample::read_options(out, argc, argv, usage, own));
+  if (out.depth == 50 && !out.synthetic)
+    return Status(TN_INVALID, "--depth 50 is for images of 224 x 224: add --data synthetic");
+  return out;
+}
+
+constexpr uint64_t told_every = 10;
+
+// Random images, which are as quick to make as to read.
+Dataset synthetic_images(int64_t channels, int64_t size, int64_t classes) {
+  const auto read = [classes](uint64_t sample, Dataset::Bytes tensors) -> Status {
+    uint64_t bits = sample * 0x9e3779b97f4a7c15 + 1;
+    for (std::byte& pixel : tensors[0]) {
+      bits ^= bits << 13;
+      bits ^= bits >> 7;
+      bits ^= bits << 17;
+      pixel = static_cast<std::byte>(bits);
+    }
+    const auto label = static_cast<int32_t>(sample % static_cast<uint64_t>(classes));
+    std::memcpy(tensors[1].data(), &label, sizeof label);
+    return {};
+  };
+  return {.samples = 4096,
+          .tensors = {{"image", {u8, {channels, size, size}}}, {"label", {i32, {}}}},
+          .read = read};
+}
+
+class Training {
+ public:
+  Training(Options options, Rendezvous here) : o_(std::move(options)), here_(std::move(here)) {
+    const int64_t size = o_.depth == 50 ? 224 : o_.synthetic ? 32 : 8;
+    shape_ = {.depth = o_.depth,
+              .batch = static_cast<int64_t>(o_.batch / here_.size),
+              .channels = o_.synthetic ? 3 : 1,
+              .size = size,
+              .classes = o_.depth == 50 ? 1000 : 10};
+  }
+
+  Status run() {
+    if (o_.batch % here_.size != 0)
+      return {TN_INVALID,
+              std::to_string(here_.size) + " ranks do not share a batch of " + std::to_string(o_.batch)};
+    Runtime runtime = TN_TRY(Runtime::open({.options = o_.strategy.runtime()}));
+    Device device = TN_TRY(runtime.device("cpu"));
+    Communicator comm;
+    if (here_.size > 1) comm = TN_TRY(Communicator::create(device, here_.store, here_.rank, here_.size));
+    Loader loader = TN_TRY(open_loader(device));
+    Executor executor = TN_TRY(open_executor(device, comm));
+    if (here_.rank == 0) std::printf("%s\n%s\n", o_.strategy.explain().c_str(), executor.summary().c_str());
+    for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(step(loader, executor, i));
+    if (here_.rank != 0 || o_.plot.empty()) return {};
+    return sample::write_curves(o_.plot, {loss_, speed_});
+  }
+
+ private:
+  Result<Loader> open_loader(Device& device) {
+    ImageOptions image{.scale = o_.synthetic ? 1.0 / 255 : 1.0 / digits::greatest};
+    if (!o_.synthetic) image.border = 1;
+    image.random_crop = !o_.synthetic;
+    Dataset data = synthetic_images(shape_.channels, shape_.size, shape_.classes);
+    if (!o_.synthetic) data = TN_TRY(digits::read(DIGITS_FILE, digits::Part::learned));
+    return Loader::open(device, std::move(data),
+                        {.batch = static_cast<uint64_t>(shape_.batch),
+                         .rank = here_.rank,
+                         .ranks = here_.size,
+                         .seed = 1,
+                         .image = image});
+  }
+
+  Result<Executor> open_executor(Device& device, const Communicator& comm) {
+    const resnet::Network network(shape_);
+    TrainingOptions options = o_.strategy.training();
+    options.optimizer = {.op = Op::momentum,
+                         .rate = o_.rate,
+                         .attributes = {{"weight_decay", 1e-4}},
+                         .no_decay = {"*.scale", "*.bias", "fc.b"}};
+    options.renewed = network.renewed();
+    options.ranks = here_.size;
+    const TrainingGraph step = TN_TRY(training_graph(network.graph(), "loss", options));
+    Executor out = TN_TRY(Executor::open(step, device, o_.strategy, comm));
+    TN_TRY(out.initialize(1));
+    TN_TRY(out.share());
+    return out;
+  }
+
+  Status step(Loader& loader, Executor& executor, uint64_t number) {
+    const auto start = std::chrono::steady_clock::now();
+    const Batch batch = TN_TRY(loader.next(executor.stream()));
+    float loss = 0;
+    std::vector<float> scores(static_cast<size_t>(shape_.batch * shape_.classes));
+    const Binding fetches[] = {fetched("loss", loss), fetched("scores", scores)};
+    const bool is_told = TN_TRY(executor.run(batch.bindings(), fetches));
+    const double cost = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double speed = static_cast<double>(shape_.batch) / cost;
+    loss_.values.push_back(is_told || loss_.values.empty() ? static_cast<double>(loss) : loss_.values.back());
+    speed_.values.push_back(speed);
+    if (here_.rank == 0) sample::show_progress(number, o_.steps);
+    if (!is_told || (number % told_every != 0 && number != o_.steps)) return {};
+    std::vector<int32_t> labels(static_cast<size_t>(shape_.batch));
+    TN_TRY(executor.stream().download(labels, batch.tensors()[1].span));
+    TN_TRY(executor.sync());
+    std::printf("worker %u, step %llu, cost %.4f s, loss %.4f, acc1 %.3f, acc5 %.3f, %.1f images/s\n",
+                here_.rank, static_cast<unsigned long long>(number), cost, static_cast<double>(loss),
+                right(scores, labels, 1), right(scores, labels, 5), speed);
+    return {};
+  }
+
+  // The share of samples whose label is among the `best` highest scores.
+  double right(const std::vector<float>& scores, const std::vector<int32_t>& labels, int64_t best) const {
+    double out = 0;
+    for (size_t i = 0; i < labels.size(); ++i) {
+      const float* const row = &scores[i * static_cast<size_t>(shape_.classes)];
+      const float own = row[labels[i]];
+      out += std::count_if(row, row + shape_.classes, [&](float other) { return other > own; }) < best;
+    }
+    return out / static_cast<double>(labels.size());
+  }
+
+  Options o_;
+  Rendezvous here_;
+  resnet::Shape shape_;
+  sample::Curve loss_{"loss", {}}, speed_{"images/s of this rank", {}};
+};
+
+Status run(int argc, char** argv) {
+  const Options options = TN_TRY(read_options(argc, argv));
+  auto here = Rendezvous::from_environment();
+  if (!here.ok() && here.code() != TN_NOT_FOUND) return std::move(here).failure();
+  return Training(options, here.ok() ? *here : Rendezvous{}).run();  // without a launcher: one rank
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Status status = run(argc, argv);
+  if (!status.ok()) std::fprintf(stderr, "resnet: %s\n", status.error().message.c_str());
+  return status.ok() ? 0 : 1;
+}
