@@ -6,16 +6,14 @@
 //   tenon run -n 2 --quiet -- resnet --set amp=true --plot curves.svg
 //
 // Invariant: the steps of all ranks together have --batch samples, however many ranks there are.
-#include "common/curves.hpp"
+#include "common/meter.hpp"
 #include "common/options.hpp"
-#include "common/progress.hpp"
 #include "digits/digits.hpp"
 #include "network.hpp"
 
 #include <tenon/tenon.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 
@@ -73,14 +71,11 @@ Dataset synthetic_images(int64_t channels, int64_t size, int64_t classes) {
 
 class Training {
  public:
-  Training(Options options, Rendezvous here) : o_(std::move(options)), here_(std::move(here)) {
-    const int64_t size = o_.depth == 50 ? 224 : o_.synthetic ? 32 : 8;
-    shape_ = {.depth = o_.depth,
-              .batch = static_cast<int64_t>(o_.batch / here_.size),
-              .channels = o_.synthetic ? 3 : 1,
-              .size = size,
-              .classes = o_.depth == 50 ? 1000 : 10};
-  }
+  Training(Options options, Rendezvous here)
+      : o_(std::move(options)),
+        here_(std::move(here)),
+        shape_(shape_of(o_, here_.size)),
+        meter_("images", shape_.batch, o_.steps, here_.rank == 0) {}
 
   Status run() {
     if (o_.batch % here_.size != 0)
@@ -95,10 +90,20 @@ class Training {
     if (here_.rank == 0) std::printf("%s\n%s\n", o_.strategy.explain().c_str(), executor.summary().c_str());
     for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(step(loader, executor, i));
     if (here_.rank != 0 || o_.plot.empty()) return {};
-    return sample::write_curves(o_.plot, {loss_, speed_});
+    return meter_.write(o_.plot);
   }
 
  private:
+  static resnet::Shape shape_of(const Options& options, uint32_t ranks) {
+    return {.depth = options.depth,
+            .batch = static_cast<int64_t>(options.batch / ranks),
+            .channels = options.synthetic ? 3 : 1,
+            .size = options.depth == 50 ? 224
+                    : options.synthetic ? 32
+                                        : 8,
+            .classes = options.depth == 50 ? 1000 : 10};
+  }
+
   Result<Loader> open_loader(Device& device) {
     ImageOptions image{.scale = o_.synthetic ? 1.0 / 255 : 1.0 / digits::greatest};
     if (!o_.synthetic) image.border = 1;
@@ -130,24 +135,21 @@ class Training {
   }
 
   Status step(Loader& loader, Executor& executor, uint64_t number) {
-    const auto start = std::chrono::steady_clock::now();
+    meter_.begin();
     const Batch batch = TN_TRY(loader.next(executor.stream()));
     float loss = 0;
     std::vector<float> scores(static_cast<size_t>(shape_.batch * shape_.classes));
     const Binding fetches[] = {fetched("loss", loss), fetched("scores", scores)};
     const bool is_told = TN_TRY(executor.run(batch.bindings(), fetches));
-    const double cost = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const double speed = static_cast<double>(shape_.batch) / cost;
-    loss_.values.push_back(is_told || loss_.values.empty() ? static_cast<double>(loss) : loss_.values.back());
-    speed_.values.push_back(speed);
-    if (here_.rank == 0) sample::show_progress(number, o_.steps);
+    meter_.end(is_told, loss);
     if (!is_told || (number % told_every != 0 && number != o_.steps)) return {};
     std::vector<int32_t> labels(static_cast<size_t>(shape_.batch));
     TN_TRY(executor.stream().download(labels, batch.tensors()[1].span));
     TN_TRY(executor.sync());
     std::printf("worker %u, step %llu, cost %.4f s, loss %.4f, acc1 %.3f, acc5 %.3f, %.1f images/s\n",
-                here_.rank, static_cast<unsigned long long>(number), cost, static_cast<double>(loss),
-                right(scores, labels, 1), right(scores, labels, 5), speed);
+                here_.rank, static_cast<unsigned long long>(number), meter_.seconds(),
+                static_cast<double>(loss), right(scores, labels, 1), right(scores, labels, 5),
+                meter_.speed());
     return {};
   }
 
@@ -165,7 +167,7 @@ class Training {
   Options o_;
   Rendezvous here_;
   resnet::Shape shape_;
-  sample::Curve loss_{"loss", {}}, speed_{"images/s of this rank", {}};
+  sample::Meter meter_;
 };
 
 Status run(int argc, char** argv) {

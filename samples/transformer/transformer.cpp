@@ -6,15 +6,13 @@
 //   tenon run -n 2 --quiet -- transformer --plot curves.svg
 //
 // Invariant: the steps of all ranks together have --batch pieces of the text, however many ranks there are.
-#include "common/curves.hpp"
+#include "common/meter.hpp"
 #include "common/options.hpp"
-#include "common/progress.hpp"
 #include "network.hpp"
 
 #include <tenon/tenon.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -55,9 +53,11 @@ Dataset pieces(std::string text, int64_t length) {
 
 class Training {
  public:
-  Training(sample::Options options, Rendezvous here) : o_(std::move(options)), here_(std::move(here)) {
-    shape_.batch = static_cast<int64_t>(o_.batch / here_.size);
-  }
+  Training(sample::Options options, Rendezvous here)
+      : o_(std::move(options)),
+        here_(std::move(here)),
+        shape_({.batch = static_cast<int64_t>(o_.batch / here_.size)}),
+        meter_("letters", shape_.batch * shape_.length, o_.steps, here_.rank == 0) {}
 
   Status run() {
     if (o_.batch % here_.size != 0)
@@ -77,7 +77,7 @@ class Training {
     if (here_.rank != 0) return {};
     const std::string start = text.substr(0, static_cast<size_t>(shape_.length));
     std::printf("%s|%s\n", start.c_str(), TN_TRY(go_on(device, executor, start)).c_str());
-    return o_.plot.empty() ? Status() : sample::write_curves(o_.plot, {loss_, speed_});
+    return o_.plot.empty() ? Status() : meter_.write(o_.plot);
   }
 
  private:
@@ -95,19 +95,16 @@ class Training {
   }
 
   Status step(Loader& loader, Executor& executor, uint64_t number) {
-    const auto start = std::chrono::steady_clock::now();
+    meter_.begin();
     const Batch batch = TN_TRY(loader.next(executor.stream()));
     float loss = 0;
     const Binding fetch = fetched("loss", loss);
     const bool is_told = TN_TRY(executor.run(batch.bindings(), {&fetch, 1}));
-    const double cost = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    const double speed = static_cast<double>(shape_.batch * shape_.length) / cost;
-    loss_.values.push_back(is_told || loss_.values.empty() ? static_cast<double>(loss) : loss_.values.back());
-    speed_.values.push_back(speed);
-    if (here_.rank == 0) sample::show_progress(number, o_.steps);
+    meter_.end(is_told, loss);
     if (!is_told || (number % told_every != 0 && number != o_.steps)) return {};
     std::printf("worker %u, step %llu, cost %.4f s, loss %.4f, %.0f letters/s\n", here_.rank,
-                static_cast<unsigned long long>(number), cost, static_cast<double>(loss), speed);
+                static_cast<unsigned long long>(number), meter_.seconds(), static_cast<double>(loss),
+                meter_.speed());
     return {};
   }
 
@@ -147,8 +144,8 @@ class Training {
 
   sample::Options o_;
   Rendezvous here_;
-  Shape shape_{};
-  sample::Curve loss_{"loss", {}}, speed_{"letters/s of this rank", {}};
+  Shape shape_;
+  sample::Meter meter_;
 };
 
 Status run(int argc, char** argv) {
