@@ -70,7 +70,7 @@ Result<Row> train(World& w, const Way& way, uint64_t epochs) {
           std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
     }
     if (w.here.rank == 0)
-      std::printf("%s: epoch %2llu, loss %.4f\n", way.name, static_cast<unsigned long long>(epoch + 1),
+      std::printf("%s: epoch %2s, loss %.4f\n", way.name, std::to_string(epoch + 1).c_str(),
                   static_cast<double>(loss));
   }
   Row row{.step_ms = median_ms(times, loader.steps()), .figures = executor.figures()};

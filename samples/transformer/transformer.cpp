@@ -41,7 +41,8 @@ Dataset pieces(std::string text, int64_t length) {
   const auto read = [text = std::move(text), length](uint64_t sample, Dataset::Bytes tensors) -> Status {
     for (int64_t i = 0; i < length; ++i) {
       for (size_t k = 0; k < 2; ++k) {
-        const int32_t letter = text[static_cast<size_t>(sample) + static_cast<size_t>(i) + k];
+        const int32_t letter =
+            static_cast<unsigned char>(text[static_cast<size_t>(sample) + static_cast<size_t>(i) + k]);
         std::memcpy(tensors[k].data() + static_cast<size_t>(i) * sizeof letter, &letter, sizeof letter);
       }
     }
