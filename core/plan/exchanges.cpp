@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "fusion/names.hpp"
+#include "passes/rewriter.hpp"
 
 #include <algorithm>
 
@@ -68,7 +69,7 @@ class Splitter {
     };
     if (group.nodes.size() > 1)
       return refused("it is in a group of the device, which runs whole graphs only and has no ranks");
-    if (std::get<std::string>(attribute(node, "reduce")) != "sum")
+    if (std::get<std::string>(passes::attribute(graph_.nodes()[node], "reduce")) != "sum")
       return refused("only sums are taken between launches");
     if (late_[sent]) return refused("it needs another sum over ranks before it");
     if (graph_.values()[sent].role != Graph::Role::computed)
@@ -78,13 +79,8 @@ class Splitter {
         return refused("output '" + output.name + "' is its sum as it is: put an identity between them");
     }
     late_[sum] = true;
-    out_.all.push_back({.node = node, .sent = sent, .sum = sum});
+    out_.all.push_back({.sent = sent, .sum = sum});
     return {};
-  }
-
-  const AttributeValue& attribute(uint32_t node, std::string_view name) const {
-    const auto& all = graph_.nodes()[node].attributes;
-    return std::find_if(all.begin(), all.end(), [&](const Attribute& a) { return a.name == name; })->value;
   }
 
   const Graph& graph_;

@@ -15,9 +15,8 @@ struct Exchanges {
 };
 
 // Takes the all_reduce nodes out of `cut` and puts the groups that need their sums, or inputs of `with_sums`, behind all others.
-// TN_INVALID for a name that is no input; TN_UNSUPPORTED naming
-// the node: for one that needs another's sum, that sends a leaf, whose sum is an output of the graph, or that the device has
-// in a group. [any-thread; does not block; may fail]
+// TN_INVALID for a name that is no input; TN_UNSUPPORTED naming the node: for one that needs another's sum, that sends a leaf, whose
+// sum is an output of the graph, or that the device has in a group. [any-thread; does not block; may fail]
 Result<Exchanges> take_out(const Graph& graph, FusionCut& cut, std::span<const std::string> with_sums);
 
 }  // namespace tenon::plan_room

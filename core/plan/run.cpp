@@ -41,13 +41,6 @@ Result<std::vector<tn_span>> in_order(const State& state, std::span<const Bindin
   return spans;
 }
 
-tn_span part_of(const tn_span& block, const State::Slot& slot) {
-  tn_span span = block;
-  span.offset += slot.place;
-  span.bytes = slot.bytes;
-  return span;
-}
-
 }  // namespace
 
 Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline timeline) const {
@@ -63,9 +56,9 @@ Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline tim
   for (const State::Launch& launch : state_->launches) {
     for (size_t i = 0; i < launch.slots.size(); ++i) {
       const State::Slot& slot = launch.slots[i];
-      spans[i] = slot.bound != State::in_block ? bound[slot.bound] : part_of(block, slot);
+      spans[i] = slot.bound != State::in_block ? bound[slot.bound] : slot.in(block);
     }
-    const tn_span workspace = launch.workspace.bytes == 0 ? tn_span{} : part_of(block, launch.workspace);
+    const tn_span workspace = launch.workspace.bytes == 0 ? tn_span{} : launch.workspace.in(block);
     TN_TRY(timeline.measure(stream, {.kind = launch.kind, .name = launch.name, .bytes = launch.bytes}, [&] {
       return launch.kernel.launch(stream, std::span(spans).first(launch.slots.size()), workspace);
     }));

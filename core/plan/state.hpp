@@ -20,6 +20,14 @@ struct Plan::State {
     uint32_t bound = in_block;  // the number of what the caller binds
     uint64_t place = 0;         // in the block
     uint64_t bytes = 0;
+
+    // Of a slot that is in the block. [any-thread; does not block; cannot fail]
+    tn_span in(const tn_span& block) const noexcept {
+      tn_span span = block;
+      span.offset += place;
+      span.bytes = bytes;
+      return span;
+    }
   };
   struct Launch {
     Kernel kernel{};
@@ -36,7 +44,6 @@ struct Plan::State {
   };
   // An all_reduce, which is no launch: who runs the plan does it, between the launches before and those from first_late on.
   struct Exchange {
-    uint32_t node = TN_ABSENT;
     uint32_t sent = TN_ABSENT, sum = TN_ABSENT;  // values
     uint32_t after = TN_ABSENT;                  // the launch that makes `sent`
     uint32_t bound = TN_ABSENT;                  // the number of `sum` among what the caller binds

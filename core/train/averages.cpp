@@ -52,12 +52,8 @@ void Averages::bind(std::span<tn_span> bound) const {
 Status Averages::made(Stream& compute, uint32_t at, const tn_span& block) {
   for (const uint32_t i : after_[at]) {
     const Plan::State::Exchange& exchange = exchanges_[i];
-    if (exchange.from.bound == Plan::State::in_block) {
-      tn_span from = block;
-      from.offset += exchange.from.place;
-      from.bytes = exchange.from.bytes;
-      TN_TRY(compute.copy(sync_.gradient(i), from));
-    }
+    if (exchange.from.bound == Plan::State::in_block)
+      TN_TRY(compute.copy(sync_.gradient(i), exchange.from.in(block)));
     TN_TRY(sync_.ready(i));
   }
   return {};

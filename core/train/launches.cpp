@@ -3,17 +3,6 @@
 #include "train/launches.hpp"
 
 namespace tenon::train {
-namespace {
-
-tn_span part_of(const tn_span& block, const Plan::State::Slot& slot) {
-  tn_span span = block;
-  span.offset += slot.place;
-  span.bytes = slot.bytes;
-  return span;
-}
-
-}  // namespace
-
 Launches::Launches(const Plan& plan) : plan_(plan), bound_(plan.state().bound.size()) {
   size_t count = 0;
   for (const Plan::State::Launch& launch : plan_.state().launches) {
@@ -32,8 +21,8 @@ void Launches::bind(uint32_t turn, std::span<const tn_span> bound, const tn_span
   for (size_t i = 0; i < first_.size(); ++i) {
     const Plan::State::Launch& launch = plan_.state().launches[i];
     for (const Plan::State::Slot& slot : launch.slots)
-      spans_[turn][at++] = slot.bound != Plan::State::in_block ? bound[slot.bound] : part_of(block, slot);
-    workspaces_[i] = launch.workspace.bytes == 0 ? tn_span{} : part_of(block, launch.workspace);
+      spans_[turn][at++] = slot.bound != Plan::State::in_block ? bound[slot.bound] : slot.in(block);
+    workspaces_[i] = launch.workspace.bytes == 0 ? tn_span{} : launch.workspace.in(block);
   }
 }
 
