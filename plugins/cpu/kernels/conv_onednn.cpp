@@ -73,14 +73,17 @@ class Builds {
     onednn::Finish finish{.activation = conv_.activation, .variant = conv_.variant};
     if (conv_.bias != Place{})
       finish.bias = memory::desc({conv_.result.dims[1]}, type_of(conv_.result.dtype), memory::format_tag::a);
-    if (conv_.residual != Place{}) finish.residual = own_.result;
+    // In the result's layout, whichever that is: for one that lies otherwise, oneDNN has only its slow kernels.
+    if (conv_.residual != Place{})
+      finish.residual = free_ ? any_like(own_.result, conv_.result.dtype) : own_.result;
     const auto made = onednn::forward_description(asked, sliding(), finish);
     std::vector<Operand> operands{
         read(DNNL_ARG_SRC, conv_.image.place, own_.image, made.src_desc()),
         read(DNNL_ARG_WEIGHTS, conv_.weights.place, own_.weights, made.weights_desc())};
     if (conv_.bias != Place{}) operands.push_back({DNNL_ARG_BIAS, finish.bias, conv_.bias});
     if (conv_.residual != Place{})
-      operands.push_back({onednn::residual_argument, finish.residual, conv_.residual});
+      operands.push_back(read(onednn::residual_argument, conv_.residual, own_.result,
+                              made.query_md(dnnl::query::exec_arg_md, onednn::residual_argument)));
     write<dnnl::convolution_forward>(made, std::move(operands),
                                      {DNNL_ARG_DST, made.dst_desc(), conv_.result.place}, own_.result);
   }

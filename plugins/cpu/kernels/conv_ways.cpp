@@ -82,9 +82,20 @@ bool suits_tiles(const Conv& conv) noexcept {
   return conv.op == TN_OP_conv2d_grad_weight && std::min(conv.weights.dims[0], conv.weights.dims[1]) >= least;
 }
 
+// An image whose channels lie apart is computed by a product over copied windows, with a slow loop for an activation.
+// Bringing it into the layout of a direct kernel and back was measured 1.3 to 9 times as fast, but where no window has to
+// be copied, and for gradients of few channels.
+bool suits_free(const Conv& conv) noexcept {
+  constexpr int64_t few = 8;  // less than a register holds
+  if (conv.groups != 1 || channels_are_near(conv.image)) return false;
+  if (conv.op == TN_OP_conv2d_grad_data && conv.image.dims[1] < few) return false;
+  return conv.weights.dims[2] * conv.weights.dims[3] > 1 || conv.activation != TN_OP_identity;
+}
+
 // The first is the table's.
 std::vector<ConvWay> ways_of(const Conv& conv) {
   std::vector<ConvWay> out{ConvWay::onednn, ConvWay::onednn_free};
+  if (suits_free(conv)) std::swap(out[0], out[1]);
   const std::optional<Gemm> product = product_of(conv);
   if (product && has_amx_gemm(*product))
     out.insert(suits_tiles(conv) ? out.begin() : out.end(), ConvWay::tiles);

@@ -174,6 +174,26 @@ TEST_CASE("epilogue: relu keeps a NaN, and what it leaves of a negative is a zer
   }
 }
 
+TEST_CASE(
+    "epilogue: a convolution of channels that lie apart, and what follows it, is no product over copied "
+    "windows") {
+  Bench bench;
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
+  const Product p{TN_OP_conv2d, {2, 16, 9, 7}, {24, 16, 3, 3}, {2, 24, 9, 7}, {24, 1, 1}};
+  Random random(tenon::test::seed());
+  for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16}) {
+    const Operands given = draw(p, dtype, random);
+    for (const bool residual : {false, true}) {
+      for (const uint32_t act : {TN_OP_identity, TN_OP_relu}) {
+        Chain chain(p, dtype, given, residual, {act, false});
+        const std::string engine = info(compile(bench.device, chain.f.fragment())).engine;
+        CAPTURE(engine);
+        CHECK(engine.find("gemm") == std::string::npos);
+      }
+    }
+  }
+}
+
 TEST_CASE("epilogue: in f64 a product and what follows it stay apart, and the reason says so") {
   Bench bench;
   FragmentBuilder f;
