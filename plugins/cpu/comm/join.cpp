@@ -171,8 +171,8 @@ Result<std::shared_ptr<Segment>> Segments::segment_of(const system::Fd& memory, 
   return segment;
 }
 
-Result<std::unique_ptr<Member>> Segments::enter(const Id& id, const Ticket& ticket, uint64_t deadline) {
-  const system::Fd memory = TN_TRY(open_memory(id));
+Result<std::unique_ptr<Member>> Segments::enter(const system::Fd& memory, const Id& id, const Ticket& ticket,
+                                                uint64_t deadline) {
   {
     const HeaderPage header = TN_TRY(HeaderPage::map(memory));
     if (header->nonce.load() != id.nonce)
@@ -257,7 +257,8 @@ Result<Joined> Segments::join(const Ticket& ticket) {
                   .place = system::here(own.host)};
   const Id id = TN_TRY(id_here(attempt));
   Joined out;
-  out.member = TN_TRY(enter(id, ticket, attempt.deadline));
+  const system::Fd memory = TN_TRY(open_memory(id));  // until all have tried its door
+  out.member = TN_TRY(enter(memory, id, ticket, attempt.deadline));
   Member& member = *out.member;
   Header& header = member.segment().header();
   TN_TRY(await_mates(attempt, member));

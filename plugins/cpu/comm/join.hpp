@@ -56,7 +56,8 @@ class Segments {
  private:
   Where where() const;
   // Takes the rank's slot in the segment of `id`.
-  Result<std::unique_ptr<Member>> enter(const Id& id, const Ticket& ticket, uint64_t deadline);
+  Result<std::unique_ptr<Member>> enter(const system::Fd& memory, const Id& id, const Ticket& ticket,
+                                        uint64_t deadline);
   struct Attempt;
   Result<Id> id_here(Attempt& attempt);
   static Status await_mates(Attempt& attempt, Member& member);

@@ -11,6 +11,9 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 
 #include <signal.h>
 
@@ -35,7 +38,41 @@ size_t shared_files() {
   return count;
 }
 
+// How many buffers, of this process and of others, are mapped here in a form that processes share.
+size_t shared_buffers() {
+  std::set<std::string> inodes;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:tenon buffer") == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string range, rights, offset, device, inode;
+    words >> range >> rights >> offset >> device >> inode;
+    inodes.insert(inode);
+  }
+  return inodes.size();
+}
+
 }  // namespace
+
+TEST_CASE(
+    "processes: buffers are read and written where they lie, in their owners' pages, unless that is switched "
+    "off") {
+  for (const char* sharing : {"with_peers", "always", "never"}) {
+    const tenon::test::TempFolder folder;
+    const auto children = start(3, [&](uint32_t rank) -> Status {
+      const Store store = TN_TRY(Store::in_folder(folder.path()));
+      Rank r = TN_TRY(join_here(store, rank, 3, {}, sharing));
+      const Buffer data = TN_TRY(r.buffer(6 << 20));
+      TN_TRY(r.comm.all_reduce(r.stream, data, data, f32));
+      TN_TRY(r.stream.sync());
+      const size_t expected = std::string(sharing) == "never" ? 0 : 3, found = shared_buffers();
+      if (found == expected) return {};
+      return Status(TN_INTERNAL, std::string("share_memory = ") + sharing + ": " + std::to_string(found) +
+                                     " buffers are mapped, not " + std::to_string(expected));
+    });
+    for (const pid_t child : children) CHECK(ended(child) == 0);
+  }
+}
 
 TEST_CASE("processes: random collectives on shared and on private buffers are the reference's") {
   const uint64_t seed = tenon::test::seed();
