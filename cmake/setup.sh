@@ -48,10 +48,17 @@ debootstrap       | makes the bare systems of the full test
 g++-aarch64-linux-gnu | compiles for arm64
 qemu-user-static  | runs what was compiled for arm64
 '
-# Only for ./dev bench SUITE --peers.
+# Only for ./dev bench SUITE --peers: of suites with peers in Python, and of comm.
 # shellcheck disable=SC2034
 PEER_PACKAGES='
 python3-venv      | keeps the peers from PyPI apart from the system
+'
+# shellcheck disable=SC2034
+COMM_PEER_PACKAGES='
+openmpi-bin       | a peer of the collectives: Open MPI
+libopenmpi-dev    | compiles a rank of it
+mpich             | a peer of the collectives: MPICH
+libmpich-dev      | compiles a rank of it
 '
 
 say() { printf '\n== %s\n' "$*"; }

@@ -14,28 +14,6 @@ using Value = tenon::FragmentBuilder::Value;
 const TensorSpec scalar{tenon::f32, {}};
 const TensorSpec absent{tenon::DType{}, {}};
 
-// The sizes of ResNet-50's parameters: 53 convolutions, each with a batch norm's scale and bias, and a linear layer.
-std::vector<int64_t> resnet50_sizes() {
-  std::vector<int64_t> out;
-  const auto convolution = [&](int64_t from, int64_t to, int64_t kernel) {
-    out.insert(out.end(), {from * to * kernel * kernel, to, to});
-  };
-  convolution(3, 64, 7);
-  int64_t from = 64, width = 64;
-  for (const int blocks : {3, 4, 6, 3}) {
-    for (int block = 0; block < blocks; ++block) {
-      convolution(from, width, 1);
-      convolution(width, width, 3);
-      convolution(width, 4 * width, 1);
-      if (block == 0) convolution(from, 4 * width, 1);
-      from = 4 * width;
-    }
-    width *= 2;
-  }
-  out.insert(out.end(), {from * 1000, 1000});
-  return out;
-}
-
 int64_t total(const std::vector<int64_t>& sizes) {
   int64_t sum = 0;
   for (const int64_t size : sizes) sum += size;

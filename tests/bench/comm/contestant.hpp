@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// contestant.hpp: the ranks of one contestant, in processes of their own, which stand ready to be asked.
+//
+// Invariant: a contestant that cannot start, ends or hangs costs its own figures and says why; it never ends or hangs the
+// benchmark, and none of its processes outlives it.
+#pragma once
+
+#include "player.hpp"
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace bench {
+
+class Contestant {
+ public:
+  // Starts processes that enter at a socket which this listens on. `command` is the program and its arguments; "{socket}",
+  // "{rank}" and "{meeting}" in them stand for what they say. `launcher`: it starts all ranks itself. [one thread; blocks]
+  Contestant(std::string name, uint32_t size, std::vector<std::string> command, bool launcher,
+             uint32_t ways = 1);
+  Contestant(const Contestant&) = delete;
+  Contestant& operator=(const Contestant&) = delete;
+  ~Contestant();
+
+  const std::string& name() const noexcept { return name_; }
+  // Why it has no figures; "" while it has.
+  const std::string& why() const noexcept { return why_; }
+
+  // Compares every element of an all-reduce, and finds the way that is fastest for what follows and how often it is
+  // repeated in one run. False: it is out. [one thread; blocks]
+  bool prepare(Form form, uint64_t bytes);
+  // The same without the comparison.
+  void aim(Form form, uint64_t bytes);
+  // A run of what was prepared: microseconds of one repeat on the rank that took longest; negative when there is no figure.
+  // [one thread; blocks]
+  double run();
+
+ private:
+  void start(const std::vector<std::string>& command, bool launcher);
+  void wait_for_ranks(int listening);
+  double ask(const Task& task);
+  void give_up(const std::string& why);
+
+  std::string name_, why_{}, folder_{};
+  uint32_t size_, ways_;
+  Task task_{};
+  std::vector<int> sockets_;  // by rank
+  std::vector<pid_t> children_{};
+};
+
+}  // namespace bench

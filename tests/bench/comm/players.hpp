@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// players.hpp: the contestants that are made by this program; MPI's come from programs of their own (mpi_player.cpp).
+#pragma once
+
+#include "player.hpp"
+
+#include <memory>
+
+namespace bench {
+
+// Where a rank stands. `meeting` is a folder that is empty at first, `floor` a file of most_bytes and a page for each rank.
+struct Seat {
+  uint32_t rank = 0, size = 1;
+  std::string meeting{}, floor{};
+};
+
+// Ours, over the CPU plugin, in buffers of its pool. `shared`: whose pages the other ranks reach.
+std::unique_ptr<Player> tenon_player(const Seat& seat, bool shared);
+// Gloo's ring and its hypercube, over TCP on loopback. Empty: this build has no Gloo.
+std::unique_ptr<Player> gloo_player(const Seat& seat);
+inline constexpr uint32_t gloo_ways = 2;
+// No collective: each rank sums its share of all ranks' memory and writes it to all, and nobody waits for anybody.
+std::unique_ptr<Player> floor_player(const Seat& seat);
+
+}  // namespace bench
