@@ -14,3 +14,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
    CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(tenon_warnings INTERFACE -Wno-restrict -Wno-maybe-uninitialized)
 endif()
+# Of files that are joined, these tell about their neighbours.
+if(TENON_UNITY)
+  target_compile_options(tenon_warnings INTERFACE -Wno-shadow
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()

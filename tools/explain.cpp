@@ -26,7 +26,7 @@ struct Asked {
   CommQuestion question{};  // of --comm
 };
 
-void say(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void put_out(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 Result<Graph> graph_of(const std::string& path, const std::string& text) {
   auto graph = Graph::parse(text);
@@ -65,14 +65,14 @@ Result<int> tell_bisect(const Asked& asked, const Graph& graph, Device& device, 
   }
   std::printf("Output '%s' differs by %.3g. It is made by:\n", suspect.output.c_str(), suspect.difference);
   for (const FusionGroup& group : suspect.groups) {
-    say("  " + group.rule + " of");
+    put_out("  " + group.rule + " of");
     for (const uint32_t node : group.nodes) {
       const Graph::Node& told = graph.nodes()[node];
       const uint32_t made = told.outputs.empty() ? TN_ABSENT : told.outputs.front();
-      say(" " + std::string(name(told.op)) +
-          (made == TN_ABSENT ? "" : " '" + graph.values()[made].name + "'"));
+      put_out(" " + std::string(name(told.op)) +
+              (made == TN_ABSENT ? "" : " '" + graph.values()[made].name + "'"));
     }
-    say("\n");
+    put_out("\n");
   }
   return exit_bad;
 }
@@ -122,7 +122,7 @@ Result<int> tell_comm(const Asked& asked, const std::string& text, const Strateg
   const CommLink link = TN_TRY(link_of(asked.question));
   const CommPlan plan = TN_TRY(plan_communication(step.profile, link.target, strategy.overlap()));
   if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, plan.svg()));
-  say(told(step, link, plan));
+  put_out(told(step, link, plan));
   return exit_good;
 }
 
@@ -130,11 +130,11 @@ Result<int> explained(const Asked& asked) {
   const std::string text = TN_TRY(text_of(asked.file));
   const Strategy strategy = TN_TRY(strategy_of(asked));
   if (asked.comm) {
-    if (asked.effective) say(strategy.explain());
+    if (asked.effective) put_out(strategy.explain());
     return tell_comm(asked, text, strategy);
   }
   const Graph graph = TN_TRY(graph_of(asked.file, text));
-  if (asked.effective) say(strategy.explain());
+  if (asked.effective) put_out(strategy.explain());
   if (!asked.dot.empty()) TN_TRY(write_text(asked.dot, graph.dot()));
   Opened on = TN_TRY(opened(asked, strategy));
   const FusionTarget target = TN_TRY(fusion_target(on.device));
@@ -142,7 +142,7 @@ Result<int> explained(const Asked& asked) {
   if (asked.bisect) return tell_bisect(asked, graph, on.device, {.fusion = fusion});
   const FusionCut cut = TN_TRY(fuse(graph, target, fusion));
   if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, graph.svg(frames_of(cut))));
-  say(explain(graph, target, cut));
+  put_out(explain(graph, target, cut));
   return exit_good;
 }
 

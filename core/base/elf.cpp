@@ -67,36 +67,36 @@ class Reader {
   uint64_t size_;
 };
 
-Status bad(std::string text) { return Status(TN_INVALID, std::move(text)); }
+Status bad_elf(std::string text) { return Status(TN_INVALID, std::move(text)); }
 
 Status truncated(const char* what, uint64_t offset, uint64_t bytes, uint64_t size) {
   const uint64_t end = bytes > UINT64_MAX - offset ? UINT64_MAX : offset + bytes;
-  return bad("is truncated: its " + std::string(what) + " end at byte " + std::to_string(end) +
-             ", the file has " + std::to_string(size) + ": copy or build it again");
+  return bad_elf("is truncated: its " + std::string(what) + " end at byte " + std::to_string(end) +
+                 ", the file has " + std::to_string(size) + ": copy or build it again");
 }
 
 Status not_a_library(const Reader& file) {
-  if (file.size() == 0) return bad("is not a shared library: the file is empty: build it again");
+  if (file.size() == 0) return bad_elf("is not a shared library: the file is empty: build it again");
   std::string start(std::min<uint64_t>(file.size(), 24), '\0');
   file.read(0, start.data(), start.size());
   for (char& c : start) c = static_cast<unsigned char>(c) < 0x80 ? c : '.';
-  return bad("is not a shared library: it begins with " + quoted(start, 24) +
-             ": put the built library in its place");
+  return bad_elf("is not a shared library: it begins with " + quoted(start, 24) +
+                 ": put the built library in its place");
 }
 
 Status check_header(const Elf64_Ehdr& header, const Reader& file) {
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return not_a_library(file);
   if (header.e_ident[EI_CLASS] != ELFCLASS64)
-    return bad("is a 32-bit library, this process has 64: build it for 64 bit");
+    return bad_elf("is a 32-bit library, this process has 64: build it for 64 bit");
   if (header.e_ident[EI_DATA] != host_data)
-    return bad("has the other byte order: build it for " + host().arch);
+    return bad_elf("has the other byte order: build it for " + host().arch);
   if (host_machine != EM_NONE && header.e_machine != host_machine) {
-    return bad("was built for " + machine_name(header.e_machine) + ", this host is " + host().arch +
-               ": build it for " + host().arch);
+    return bad_elf("was built for " + machine_name(header.e_machine) + ", this host is " + host().arch +
+                   ": build it for " + host().arch);
   }
   if (header.e_type != ET_DYN) {
-    return bad(std::string("is ") + (header.e_type == ET_REL ? "an object file" : "no shared library") +
-               " (ELF type " + std::to_string(header.e_type) + "): link it with -shared");
+    return bad_elf(std::string("is ") + (header.e_type == ET_REL ? "an object file" : "no shared library") +
+                   " (ELF type " + std::to_string(header.e_type) + "): link it with -shared");
   }
   return {};
 }
@@ -104,8 +104,8 @@ Status check_header(const Elf64_Ehdr& header, const Reader& file) {
 Status check_segments(const Elf64_Ehdr& header, const Reader& file) {
   const uint64_t bytes = uint64_t{header.e_phnum} * sizeof(Elf64_Phdr);
   if (header.e_phnum == 0 || header.e_phentsize != sizeof(Elf64_Phdr)) {
-    return bad("has no usable program headers (" + std::to_string(header.e_phnum) + " of " +
-               std::to_string(header.e_phentsize) + " bytes): build it again");
+    return bad_elf("has no usable program headers (" + std::to_string(header.e_phnum) + " of " +
+                   std::to_string(header.e_phentsize) + " bytes): build it again");
   }
   std::vector<Elf64_Phdr> segments(header.e_phnum);
   if (!file.read(header.e_phoff, segments.data(), bytes)) {
@@ -124,8 +124,9 @@ Status check_segments(const Elf64_Ehdr& header, const Reader& file) {
 Status check_library_file(const std::string& path) {
   const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
-  if (!fd || fstat(fd.get(), &info) != 0) return bad(std::string("cannot be read: ") + std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) return bad("is not a regular file: put the built library in its place");
+  if (!fd || fstat(fd.get(), &info) != 0)
+    return bad_elf(std::string("cannot be read: ") + std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return bad_elf("is not a regular file: put the built library in its place");
   const Reader file(fd, static_cast<uint64_t>(info.st_size));
   Elf64_Ehdr header;
   if (!file.read(0, &header, sizeof header)) {

@@ -9,7 +9,7 @@
 namespace tenon {
 namespace {
 
-Status bad(std::string text) { return Status(TN_INVALID, std::move(text)); }
+Status no_piece(std::string text) { return Status(TN_INVALID, std::move(text)); }
 
 class Cutter {
  public:
@@ -42,7 +42,7 @@ class Cutter {
 
   // A path that leaves the nodes and enters them again would make the fragment wait for itself.
   Status check_convex() const {
-    if (nodes_.empty()) return bad("a piece has at least one node");
+    if (nodes_.empty()) return no_piece("a piece has at least one node");
     const uint32_t first = nodes_.front();
     std::vector<bool> after(nodes_.back() - first + 1);  // outside, and needs something of the inside
     for (uint32_t node = first; node <= nodes_.back(); ++node) {
@@ -51,8 +51,9 @@ class Cutter {
         const uint32_t producer = index == TN_ABSENT ? TN_ABSENT : state_.values[index].producer;
         if (producer == TN_ABSENT || producer < first) continue;
         if (is_inside && after[producer - first]) {
-          return bad("these nodes are no piece: " + called(producer) +
-                     " is not one of them, needs one of them, and " + called(node) + " of them needs it");
+          return no_piece("these nodes are no piece: " + called(producer) +
+                          " is not one of them, needs one of them, and " + called(node) +
+                          " of them needs it");
         }
         if (!is_inside && (inside(producer) || after[producer - first])) after[node - first] = true;
       }
@@ -119,8 +120,8 @@ Result<Graph::Piece> Graph::fragment(std::span<const uint32_t> nodes) const {
   std::sort(sorted.begin(), sorted.end());
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   if (!sorted.empty() && sorted.back() >= state_->nodes.size()) {
-    return bad("node " + std::to_string(sorted.back()) + " is not there: the graph has " +
-               base::counted(state_->nodes.size(), "node"));
+    return no_piece("node " + std::to_string(sorted.back()) + " is not there: the graph has " +
+                    base::counted(state_->nodes.size(), "node"));
   }
   Cutter cutter(*state_, std::move(sorted));
   TN_TRY(cutter.check_convex());

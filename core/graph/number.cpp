@@ -21,7 +21,7 @@ T load(const std::byte* from) noexcept {
 
 // Calls `use` with an element of the C++ type that `dtype` is.
 template <class Use>
-void with_type(DType dtype, Use&& use) {
+void with_number(DType dtype, Use&& use) {
   switch (dtype) {
     case boolean:
     case u8:
@@ -66,7 +66,7 @@ T whole(double number) noexcept {
 
 double read_element(DType dtype, const std::byte* from) noexcept {
   double number = 0;
-  with_type(dtype, [&]<class T>(T) {
+  with_number(dtype, [&]<class T>(T) {
     const T held = load<T>(from);
     if constexpr (std::is_arithmetic_v<T>) {
       number = static_cast<double>(held);
@@ -78,7 +78,7 @@ double read_element(DType dtype, const std::byte* from) noexcept {
 }
 
 void write_element(DType dtype, double number, std::byte* to) noexcept {
-  with_type(dtype, [&]<class T>(T) {
+  with_number(dtype, [&]<class T>(T) {
     T held{};
     if constexpr (std::is_same_v<T, author::F16>) {
       held = author::to_f16(static_cast<float>(number));

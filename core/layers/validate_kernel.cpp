@@ -15,7 +15,7 @@
 namespace tenon::layers {
 namespace {
 
-BindingNote note_of(const tn_tensor& tensor) {
+BindingNote binding_of(const tn_tensor& tensor) {
   BindingNote note;
   note.shape = footprint(tensor);
   note.bytes = tensor.layout == 0 ? base::extent_of(tensor).bytes : 0;
@@ -90,10 +90,10 @@ void ValidatedPlugin::enter_kernel(const std::shared_ptr<DeviceObject>& device, 
   object->label = label;
   object->input_count = fragment.input_count;
   for (uint32_t i = 0; i < fragment.input_count; ++i) {
-    object->bindings.push_back(note_of(fragment.tensors[fragment.inputs[i]]));
+    object->bindings.push_back(binding_of(fragment.tensors[fragment.inputs[i]]));
   }
   for (uint32_t i = 0; i < fragment.output_count; ++i) {
-    object->bindings.push_back(note_of(fragment.tensors[fragment.outputs[i]]));
+    object->bindings.push_back(binding_of(fragment.tensors[fragment.outputs[i]]));
   }
   object->aliases.assign(fragment.aliases, fragment.aliases + fragment.alias_count);
   const uint32_t comms = options == nullptr || options->comms == nullptr ? 0 : options->comm_count;

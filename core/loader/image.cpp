@@ -13,7 +13,7 @@
 namespace tenon::loader {
 namespace {
 
-Status bad(const std::string& text) { return Status(TN_INVALID, "loader: image: " + text); }
+Status bad_image(const std::string& text) { return Status(TN_INVALID, "loader: image: " + text); }
 
 std::string by(int64_t height, int64_t width) {
   return std::to_string(height) + " x " + std::to_string(width);
@@ -30,15 +30,15 @@ Result<size_t> find(const Dataset& dataset, const std::string& name) {
     names.push_back(dataset.tensors[i].name);
     if (names.back() == name) return i;
   }
-  return bad("samples have no tensor called " + base::quoted(name) + base::did_you_mean(name, names));
+  return bad_image("samples have no tensor called " + base::quoted(name) + base::did_you_mean(name, names));
 }
 
 Status check_list(const char* option, const std::vector<double>& numbers, int64_t channels) {
   if (!numbers.empty() && static_cast<int64_t>(numbers.size()) != channels)
-    return bad(std::string(option) + " has " + base::counted(numbers.size(), "number") +
-               ", and an image has " + base::counted(static_cast<uint64_t>(channels), "channel"));
+    return bad_image(std::string(option) + " has " + base::counted(numbers.size(), "number") +
+                     ", and an image has " + base::counted(static_cast<uint64_t>(channels), "channel"));
   if (std::ranges::all_of(numbers, [](double x) { return std::isfinite(x); })) return {};
-  return bad(std::string(option) + " has a number that is not finite");
+  return bad_image(std::string(option) + " has a number that is not finite");
 }
 
 }  // namespace
@@ -47,8 +47,8 @@ Result<Image> Image::make(const Dataset& dataset, const LoaderOptions& options) 
   const size_t index = TN_TRY(find(dataset, options.image->tensor));
   const Dataset::Tensor& tensor = dataset.tensors[index];
   if (tensor.spec.dtype != u8 || tensor.spec.dims.size() != 3)
-    return bad("tensor " + base::quoted(tensor.name) + " is " + std::string(name(tensor.spec.dtype)) +
-               " with " + base::counted(tensor.spec.dims.size(), "dim") + "; an image is u8 with 3");
+    return bad_image("tensor " + base::quoted(tensor.name) + " is " + std::string(name(tensor.spec.dtype)) +
+                     " with " + base::counted(tensor.spec.dims.size(), "dim") + "; an image is u8 with 3");
   Image out(tensor, index, options);
   TN_TRY(out.check(tensor));
   TN_TRY(out.build());
@@ -75,28 +75,28 @@ Image::Image(const Dataset::Tensor& tensor, size_t index, const LoaderOptions& o
 }
 
 Status Image::check(const Dataset::Tensor& tensor) const {
-  if (pixels_ == 0) return bad("tensor " + base::quoted(tensor.name) + " has no pixels");
+  if (pixels_ == 0) return bad_image("tensor " + base::quoted(tensor.name) + " has no pixels");
   if (options_.border < 0 || options_.border > (1 << 20))
-    return bad("border is " + std::to_string(options_.border) + "; 0 to 2^20 pixels will do");
+    return bad_image("border is " + std::to_string(options_.border) + "; 0 to 2^20 pixels will do");
   const int64_t tall = from_height_ + 2 * options_.border, wide = from_width_ + 2 * options_.border;
   if (height_ < 1 || width_ < 1 || height_ > tall || width_ > wide)
-    return bad("what is cut out is " + by(height_, width_) + ", and the image with its border " +
-               by(tall, wide));
+    return bad_image("what is cut out is " + by(height_, width_) + ", and the image with its border " +
+                     by(tall, wide));
   if (!(options_.flip >= 0 && options_.flip <= 1))
-    return bad("flip is " + std::to_string(options_.flip) + "; a share is from 0 to 1");
-  if (!std::isfinite(options_.scale)) return bad("scale is not finite");
+    return bad_image("flip is " + std::to_string(options_.flip) + "; a share is from 0 to 1");
+  if (!std::isfinite(options_.scale)) return bad_image("scale is not finite");
   TN_TRY(check_list("mean", options_.mean, channels_));
   TN_TRY(check_list("deviation", options_.deviation, channels_));
   if (std::ranges::find(options_.deviation, 0.0) != options_.deviation.end())
-    return bad("a deviation is 0, by which numbers are divided");
+    return bad_image("a deviation is 0, by which numbers are divided");
   if (options_.dtype != f32 && options_.dtype != f16 && options_.dtype != bf16)
-    return bad("dtype is " + std::string(name(options_.dtype)) + "; f32, f16 or bf16 will do");
+    return bad_image("dtype is " + std::string(name(options_.dtype)) + "; f32, f16 or bf16 will do");
   if (options_.channels < 0 || options_.channels > (1 << 20))
-    return bad("channels is " + std::to_string(options_.channels) + "; 0 to 2^20 will do");
+    return bad_image("channels is " + std::to_string(options_.channels) + "; 0 to 2^20 will do");
   // Three such numbers are added in 32 bits.
   if (gathers_ && pixels_ > (uint64_t{1} << 31) / 4)
-    return bad("a batch has " + base::bytes_in_words(pixels_) +
-               " of pixels, and 512 MiB is the most that can be cut from: take a smaller batch");
+    return bad_image("a batch has " + base::bytes_in_words(pixels_) +
+                     " of pixels, and 512 MiB is the most that can be cut from: take a smaller batch");
   return {};
 }
 

@@ -9,21 +9,21 @@
 namespace tenon {
 namespace {
 
-using Point = CostTable::Point;
+using CostPoint = CostTable::Point;
 
-std::string told(const Point& point) {
+std::string told(const CostPoint& point) {
   return std::to_string(point.bytes) + " bytes, " + std::to_string(point.ns) + " ns";
 }
 
 // The nearest rising sequence, in squares: neighbours that fall become their mean.
-void make_rising(std::vector<Point>& points) {
+void make_rising(std::vector<CostPoint>& points) {
   struct Level {
     double sum = 0;
     size_t count = 0;
     double mean() const { return sum / static_cast<double>(count); }
   };
   std::vector<Level> levels;
-  for (const Point& point : points) {
+  for (const CostPoint& point : points) {
     levels.push_back({point.ns, 1});
     while (levels.size() > 1 && levels[levels.size() - 2].mean() > levels.back().mean()) {
       const Level last = levels.back();
@@ -42,7 +42,7 @@ void make_rising(std::vector<Point>& points) {
 std::vector<uint64_t> bends(std::span<const CostTable> tables) {
   std::vector<uint64_t> out{0};
   for (const CostTable& table : tables) {
-    for (const Point& point : table.points()) out.push_back(point.bytes);
+    for (const CostPoint& point : table.points()) out.push_back(point.bytes);
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -62,7 +62,7 @@ void add_crossing(const CostTable& a, const CostTable& b, uint64_t from, uint64_
 
 }  // namespace
 
-Result<CostTable> CostTable::measured(std::vector<Point> points) {
+Result<CostTable> CostTable::measured(std::vector<CostPoint> points) {
   if (points.size() < 2)
     return Status(TN_INVALID, "a cost table needs two points or more, not " + std::to_string(points.size()));
   for (size_t i = 0; i < points.size(); ++i) {
@@ -73,7 +73,7 @@ Result<CostTable> CostTable::measured(std::vector<Point> points) {
                                     ": list points by rising bytes, each once");
   }
   make_rising(points);
-  const Point &last = points.back(), &before = points[points.size() - 2];
+  const CostPoint &last = points.back(), &before = points[points.size() - 2];
   CostTable out;
   out.slope_ = (last.ns - before.ns) / static_cast<double>(last.bytes - before.bytes);
   out.points_ = std::move(points);
@@ -117,10 +117,11 @@ CostTable CostTable::cheapest(std::span<const CostTable> tables) {
 
 double CostTable::ns(uint64_t bytes) const noexcept {
   if (points_.empty()) return 0;
-  const auto next = std::upper_bound(points_.begin(), points_.end(), bytes,
-                                     [](uint64_t size, const Point& point) { return size < point.bytes; });
+  const auto next =
+      std::upper_bound(points_.begin(), points_.end(), bytes,
+                       [](uint64_t size, const CostPoint& point) { return size < point.bytes; });
   if (next == points_.begin()) return points_.front().ns;
-  const Point& before = *std::prev(next);
+  const CostPoint& before = *std::prev(next);
   const auto past = static_cast<double>(bytes - before.bytes);
   if (next == points_.end()) return before.ns + past * slope_;
   return before.ns + (next->ns - before.ns) * (past / static_cast<double>(next->bytes - before.bytes));

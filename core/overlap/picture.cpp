@@ -19,13 +19,13 @@ struct Bar {
   const char* kind = "send";  // the class it is drawn in
 };
 
-struct Lane {
+struct Band {
   std::string name{};
   std::vector<Bar> bars{};
 };
 
 struct Picture {
-  std::vector<Lane> lanes{};
+  std::vector<Band> lanes{};
   double end = 0;
   double exposed_from = 0, exposed_to = 0;
 };
@@ -38,13 +38,13 @@ Picture picture_of(const CommPlan& plan) {
   const double forward = time.step_ns - step.forward_ns, update = forward - step.update_ns;
   Picture out{
       .end = std::max(time.step_ns, 1.0), .exposed_from = backward, .exposed_to = std::max(update, backward)};
-  Lane computing{.name = "compute"};
+  Band computing{.name = "compute"};
   computing.bars.push_back({.end = backward, .text = "backward", .kind = "compute"});
   if (step.update_ns > 0) computing.bars.push_back({update, forward, "update", "update"});
   if (step.forward_ns > 0) computing.bars.push_back({forward, time.step_ns, "next forward", "compute"});
   out.lanes.push_back(std::move(computing));
   for (uint32_t stream = 0; stream < plan.streams(); ++stream) {
-    Lane lane{.name = "stream " + std::to_string(stream)};
+    Band lane{.name = "stream " + std::to_string(stream)};
     for (size_t i = 0; i < plan.buckets().size(); ++i) {
       const Bucket& bucket = plan.buckets()[i];
       if (bucket.stream != stream) continue;
@@ -85,7 +85,7 @@ std::string drawn(const Bar& bar, double y, double scale) {
 }
 
 // As characters: a bar is its first letters, then its sign.
-std::string line_of(const Lane& lane, double end, size_t columns) {
+std::string line_of(const Band& lane, double end, size_t columns) {
   std::string line(columns, ' ');
   bool odd = false;
   for (const Bar& bar : lane.bars) {
@@ -109,7 +109,7 @@ std::string CommPlan::timeline(uint32_t columns) const {
   constexpr size_t names = 10;
   const size_t room = std::max<size_t>(columns, 40) - names;
   std::string out;
-  for (const Lane& lane : picture.lanes) {
+  for (const Band& lane : picture.lanes) {
     std::string line = lane.name;
     line.resize(names, ' ');
     out += line + line_of(lane, picture.end, room) + "\n";

@@ -15,7 +15,7 @@ namespace {
 
 using Value = Graph::Value;
 
-Status bad(const std::string& text) { return Status(TN_INVALID, "training_graph: " + text); }
+Status bad_training(const std::string& text) { return Status(TN_INVALID, "training_graph: " + text); }
 
 std::string number(double value) {
   char out[32];
@@ -26,25 +26,27 @@ std::string number(double value) {
 Status check(const LossScaling& scaling) {
   const auto within = [](double value, double low, double high) { return value >= low && value <= high; };
   if (!within(scaling.init, 1, 1e30))
-    return bad("scaling.init = " + number(scaling.init) + ": give 1 to 1e30");
+    return bad_training("scaling.init = " + number(scaling.init) + ": give 1 to 1e30");
   if (!within(scaling.incr_ratio, 1, 1e6))
-    return bad("scaling.incr_ratio = " + number(scaling.incr_ratio) + ": give 1 to 1e6");
+    return bad_training("scaling.incr_ratio = " + number(scaling.incr_ratio) + ": give 1 to 1e6");
   if (!(scaling.decr_ratio > 0 && scaling.decr_ratio <= 1))
-    return bad("scaling.decr_ratio = " + number(scaling.decr_ratio) + ": give more than 0, and 1 at most");
+    return bad_training("scaling.decr_ratio = " + number(scaling.decr_ratio) +
+                        ": give more than 0, and 1 at most");
   if (scaling.incr_every_n_steps == 0 || scaling.decr_every_n_nan_or_inf == 0)
-    return bad("scaling: incr_every_n_steps and decr_every_n_nan_or_inf count from 1");
+    return bad_training("scaling: incr_every_n_steps and decr_every_n_nan_or_inf count from 1");
   return {};
 }
 
 Status check(const TrainingOptions& options) {
   const Optimizer& optimizer = options.optimizer;
   if (graph::columns_of(optimizer.op).family != graph::Family::OPTIMIZER)
-    return bad("optimizer.op = " + std::string(name(optimizer.op)) + ": give sgd, momentum, adam or adamw");
+    return bad_training("optimizer.op = " + std::string(name(optimizer.op)) +
+                        ": give sgd, momentum, adam or adamw");
   if (!(std::isfinite(optimizer.rate) && optimizer.rate >= 0))
-    return bad("optimizer.rate = " + number(optimizer.rate) + ": give 0 or more");
+    return bad_training("optimizer.rate = " + number(optimizer.rate) + ": give 0 or more");
   if (!(std::isfinite(options.clip_norm) && options.clip_norm >= 0))
-    return bad("clip_norm = " + number(options.clip_norm) + ": give 0 (never) or more");
-  if (options.ranks == 0) return bad("ranks = 0: give the size of the communicator");
+    return bad_training("clip_norm = " + number(options.clip_norm) + ": give 0 (never) or more");
+  if (options.ranks == 0) return bad_training("ranks = 0: give the size of the communicator");
   return options.scaling ? check(*options.scaling) : Status();
 }
 
@@ -92,11 +94,12 @@ class Maker {
       if (output.name == loss) loss_ = model_.value(output.value);
     }
     if (loss_.index == TN_ABSENT)
-      return bad("the model has no output " + base::quoted(loss) + base::did_you_mean(loss, names));
+      return bad_training("the model has no output " + base::quoted(loss) + base::did_you_mean(loss, names));
     const TensorSpec& spec = model_.spec(loss_);
     if (spec.elements() != 1 || !graph::is_float(spec.dtype))
-      return bad("output " + base::quoted(loss) + " has " + base::counted(spec.elements(), "element") +
-                 " of " + std::string(name(spec.dtype)) + ": a loss is one float; take its mean");
+      return bad_training("output " + base::quoted(loss) + " has " +
+                          base::counted(spec.elements(), "element") + " of " + std::string(name(spec.dtype)) +
+                          ": a loss is one float; take its mean");
     out_.loss = loss;
     return {};
   }
@@ -106,16 +109,17 @@ class Maker {
     for (const Renewed& pair : options_.renewed) {
       const uint32_t param = index_of(pair.param), output = output_of(pair.output);
       if (param == TN_ABSENT || model_.values()[param].role != Graph::Role::param)
-        return bad("renewed: " + base::quoted(pair.param) + " is no parameter of the model");
-      if (output == TN_ABSENT) return bad("renewed: the model has no output " + base::quoted(pair.output));
+        return bad_training("renewed: " + base::quoted(pair.param) + " is no parameter of the model");
+      if (output == TN_ABSENT)
+        return bad_training("renewed: the model has no output " + base::quoted(pair.output));
       const TensorSpec &from = model_.values()[param].spec, &to = model_.values()[output].spec;
       if (from.dtype != to.dtype || from.dims != to.dims)
-        return bad("renewed: output " + base::quoted(pair.output) + " has another type or shape than " +
-                   base::quoted(pair.param));
+        return bad_training("renewed: output " + base::quoted(pair.output) +
+                            " has another type or shape than " + base::quoted(pair.param));
       for (const Renewed& other : options_.renewed) {
         if (&other != &pair && (other.param == pair.param || other.output == pair.output))
-          return bad("renewed: " + base::quoted(pair.param) + " or " + base::quoted(pair.output) +
-                     " is named twice");
+          return bad_training("renewed: " + base::quoted(pair.param) + " or " + base::quoted(pair.output) +
+                              " is named twice");
       }
     }
     return {};
@@ -163,14 +167,15 @@ class Maker {
       out_.trained.push_back(info.name);
     }
     if (trained_.empty())
-      return bad("no parameter of the model is trained: the loss depends on none of a float type");
+      return bad_training("no parameter of the model is trained: the loss depends on none of a float type");
     for (const auto* list : {&options_.stop_gradient, &options_.optimizer.no_decay}) {
       for (const std::string& pattern : *list) {
         const bool used = std::any_of(names.begin(), names.end(),
                                       [&](std::string_view name) { return fusion::matches(pattern, name); });
         if (!used)
-          return bad(std::string(list == &options_.stop_gradient ? "stop_gradient" : "no_decay") + ": " +
-                     base::quoted(pattern) + " names no parameter" + base::did_you_mean(pattern, names));
+          return bad_training(std::string(list == &options_.stop_gradient ? "stop_gradient" : "no_decay") +
+                              ": " + base::quoted(pattern) + " names no parameter" +
+                              base::did_you_mean(pattern, names));
       }
     }
     return {};

@@ -3,6 +3,7 @@
 #include "conformance/case.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <tuple>
 #include <unordered_map>
 
@@ -20,6 +21,11 @@ std::vector<Case>& registry() {
 std::string_view Case::group() const noexcept {
   const std::string_view whole = name;
   return whole.substr(0, whole.find(':'));
+}
+
+const char* kept(std::string name) {
+  static std::deque<std::string> names;
+  return names.emplace_back(std::move(name)).c_str();
 }
 
 Registration::Registration(const Case& added) { registry().push_back(added); }

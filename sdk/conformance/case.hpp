@@ -7,6 +7,7 @@
 
 #include <tenon/result.hpp>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,6 +36,9 @@ const std::vector<Case>& all_cases();
 // The case called `name`, or null. [any-thread; does not block; cannot fail]
 const Case* find_case(std::string_view name);
 
+// A name that a case may point to for the program's life. [any-thread before main(); cannot fail]
+const char* kept(std::string name);
+
 // Adds a case before main() runs.
 struct Registration {
   explicit Registration(const Case& added);
@@ -44,8 +48,8 @@ struct Registration {
 
 // CONFORM_CASE(0, "copy: zero bytes are legal everywhere") { … t.check(…); return {}; }
 // CONFORM_CASE(0, "exit: …", .alone = true) { … }
-#define CONFORM_CASE(case_level, case_name, ...)                          \
-  CONFORM_CASE_NAMED_(CONFORM_JOIN_(conform_case_, __LINE__), case_level, \
+#define CONFORM_CASE(case_level, case_name, ...)                             \
+  CONFORM_CASE_NAMED_(CONFORM_JOIN_(conform_case_, __COUNTER__), case_level, \
                       case_name __VA_OPT__(, ) __VA_ARGS__)
 #define CONFORM_CASE_NAMED_(function, case_level, case_name, ...)                            \
   static ::tenon::Status function(::tenon::conform::Context& t);                             \

@@ -15,7 +15,7 @@ namespace {
 std::byte border_byte(uint64_t place) { return static_cast<std::byte>(0xC0 | (place % 29)); }
 constexpr std::byte poison{0x5C};
 
-uint64_t page() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
+uint64_t page_bytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
 }  // namespace
 
@@ -53,13 +53,14 @@ Status Guarded::expect(Context& t, const Stream& stream, std::span<const std::by
 }
 
 Fenced::Fenced(uint64_t bytes) : bytes_(bytes) {
-  const uint64_t inner = (bytes + page() - 1) / page() * page();
-  mapped_ = inner + 2 * page();
+  const uint64_t inner = (bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+  mapped_ = inner + 2 * page_bytes();
   void* const pages = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) throw std::bad_alloc();
   pages_ = static_cast<std::byte*>(pages);
-  if (inner != 0 && mprotect(pages_ + page(), inner, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
-  data_ = pages_ + page() + inner - bytes;
+  if (inner != 0 && mprotect(pages_ + page_bytes(), inner, PROT_READ | PROT_WRITE) != 0)
+    throw std::bad_alloc();
+  data_ = pages_ + page_bytes() + inner - bytes;
 }
 
 Fenced::Fenced(Fenced&& other) noexcept

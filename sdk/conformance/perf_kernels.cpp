@@ -87,7 +87,7 @@ Status Kernel::bind(const std::vector<uint64_t>& bytes) {
 }
 
 // One kernel to measure: its fragment is built of f32 tensors, inputs before outputs.
-struct Plan {
+struct Throughput {
   const char* name;
   std::vector<std::vector<int64_t>> inputs;
   std::vector<int64_t> output;
@@ -101,14 +101,14 @@ double bytes_of(const std::vector<int64_t>& dims) {
   return out;
 }
 
-double traffic(const Plan& plan) {
+double traffic(const Throughput& plan) {
   double out = bytes_of(plan.output);
   for (const auto& dims : plan.inputs) out += bytes_of(dims);
   return out;
 }
 
 // Equal identities mean equal fragments, and a plugin may believe it.
-void identify(tn_fragment& fragment, const Plan& plan) {
+void identify(tn_fragment& fragment, const Throughput& plan) {
   std::string text = plan.name;
   for (const auto& dims : plan.inputs) {
     for (const int64_t dim : dims) text += words(" ", dim);
@@ -117,7 +117,7 @@ void identify(tn_fragment& fragment, const Plan& plan) {
   std::memcpy(fragment.identity, hex.data(), sizeof fragment.identity);
 }
 
-Result<std::unique_ptr<Kernel>> compiled(const Rig& rig, const Plan& plan) {
+Result<std::unique_ptr<Kernel>> compiled(const Rig& rig, const Throughput& plan) {
   FragmentBuilder fragment(plan.name);
   std::vector<uint32_t> inputs;
   std::vector<uint64_t> bytes;
@@ -132,7 +132,7 @@ Result<std::unique_ptr<Kernel>> compiled(const Rig& rig, const Plan& plan) {
   return Kernel::make(rig, whole, bytes);
 }
 
-void measure_throughput(const Rig& rig, const Plan& plan) {
+void measure_throughput(const Rig& rig, const Throughput& plan) {
   Figure figure{.group = "kernel", .name = plan.name, .unit = "GB/s", .against = Against::memory};
   if (plan.flops > 0) {
     figure.unit = "GFLOP/s";
@@ -145,14 +145,14 @@ void measure_throughput(const Rig& rig, const Plan& plan) {
             enqueued(rig, [&] { return (*kernel)->launch(); }));
 }
 
-Plan unary(const char* name, uint32_t op, const std::vector<int64_t>& dims) {
+Throughput unary(const char* name, uint32_t op, const std::vector<int64_t>& dims) {
   return {
       .name = name, .inputs = {dims}, .output = dims, .write = [op](auto& f, const auto& in, uint32_t out) {
         f.node(op, in, {out});
       }};
 }
 
-Plan matmul(const char* name, int64_t m, int64_t k, int64_t n) {
+Throughput matmul(const char* name, int64_t m, int64_t k, int64_t n) {
   return {.name = name,
           .inputs = {{m, k}, {k, n}},
           .output = {m, n},
@@ -164,7 +164,7 @@ Plan matmul(const char* name, int64_t m, int64_t k, int64_t n) {
 }
 
 void measure_launch(const Rig& rig) {
-  Plan tiny = unary("launch of relu over 1 element", TN_OP_relu, {1});
+  Throughput tiny = unary("launch of relu over 1 element", TN_OP_relu, {1});
   const Figure call{.group = "call", .name = "kernel.launch", .unit = "ns"};
   const Figure trip{.group = "latency", .name = "launch of a kernel until it is seen finished", .unit = "µs"};
   const auto kernel = compiled(rig, tiny);
@@ -189,12 +189,12 @@ void measure_launch(const Rig& rig) {
   });
 }
 
-std::vector<Plan> plans(const Rig& rig) {
+std::vector<Throughput> plans(const Rig& rig) {
   const auto columns = int64_t{1024};
   const auto rows = std::max<int64_t>(static_cast<int64_t>(rig.large() / 4) / columns, 1);
   const std::vector<int64_t> large{rows, columns};
   const int64_t edge = rig.quick ? 512 : 1024;
-  std::vector<Plan> out{unary("relu", TN_OP_relu, large)};
+  std::vector<Throughput> out{unary("relu", TN_OP_relu, large)};
   out.push_back({.name = "add",
                  .inputs = {large, large},
                  .output = large,
@@ -225,7 +225,7 @@ void measure_kernels(const Rig& rig) {
     return tell_trouble(rig, none, Status(TN_UNSUPPORTED, "the plugin runs no kernels"));
   }
   measure_launch(rig);
-  for (const Plan& plan : plans(rig)) measure_throughput(rig, plan);
+  for (const Throughput& plan : plans(rig)) measure_throughput(rig, plan);
 }
 
 }  // namespace tenon::conform

@@ -47,7 +47,7 @@ std::string joined(const std::vector<std::string>& lines) {
   return out;
 }
 
-std::string reason_of(const CaseResult& result) {
+std::string message_of(const CaseResult& result) {
   if (!result.declared.empty()) {
     return result.declared + (result.expires.empty() ? "" : " (until " + result.expires + ")");
   }
@@ -68,10 +68,10 @@ void write_case(std::string& out, const Report& report, const CaseResult& result
   if (counts_as_failure(result.verdict, report.options.verify)) {
     const std::string body =
         joined(result.finding.failures) + "\nagain: " + reproduce_line(report, result) + "\n" + result.output;
-    out += words("      <failure type=\"", name(result.verdict), "\" message=\"", xml(reason_of(result)),
+    out += words("      <failure type=\"", name(result.verdict), "\" message=\"", xml(message_of(result)),
                  "\">", xml(body), "</failure>\n");
   } else if (is_skip(result.verdict, report.options.verify)) {
-    out += words("      <skipped message=\"", name(result.verdict), ": ", xml(reason_of(result)), "\"/>\n");
+    out += words("      <skipped message=\"", name(result.verdict), ": ", xml(message_of(result)), "\"/>\n");
   }
   std::vector<std::string> notes = result.finding.warnings;
   if (!result.finding.eased.empty()) notes.push_back(result.finding.eased);

@@ -53,7 +53,7 @@ std::string quoted(const std::string& text) {
 }
 
 // The present moment, UTC: "2026-05-31T12:00:00Z".
-std::string moment() {
+std::string moment_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   gmtime_r(&now, &parts);
@@ -80,7 +80,7 @@ class Run {
  public:
   Run(const Options& options, const Watch& watch) : watch_(watch) {
     report_.options = options;
-    report_.began = moment();
+    report_.began = moment_now();
   }
   Status prepare();
   Status enter();

@@ -19,14 +19,14 @@ using author::text;
 namespace {
 
 constexpr uint64_t line = 64;
-uint64_t rounded(uint64_t bytes) { return (bytes + line - 1) / line * line; }
+uint64_t to_line(uint64_t bytes) { return (bytes + line - 1) / line * line; }
 
 // Saturates, as it is only compared with a small limit.
 uint64_t bytes_brought(const Operation& operation, uint64_t blocks) {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(operation.count * blocks, operation.width, &bytes) || bytes > Board::eager_bytes)
     return Board::eager_bytes + 1;
-  return rounded(bytes);
+  return to_line(bytes);
 }
 
 std::string told(const Card& card) {
@@ -104,7 +104,7 @@ uint64_t Collector::announce(std::span<const Operation> operations, uint64_t seq
   for (const Operation& o : operations) {
     const uint64_t brought = o.count * blocks(o) * o.width;
     if (o.send != nullptr && brought != 0) std::memcpy(to, o.send, brought);
-    to += rounded(brought);
+    to += to_line(brought);
   }
   return bytes;
 }
@@ -166,7 +166,7 @@ Status Collector::run_eager(std::span<const Operation> operations) {
     for (uint32_t q = 0; q < size_; ++q) sources_[q] = member_.segment().board(q, turn_).data() + at;
     gather_factors(o, i);
     if (!deliver(o, {.first = 0, .count = o.count, .stride = o.count * o.width})) return member_.failure();
-    at += rounded(o.count * blocks(o) * o.width);
+    at += to_line(o.count * blocks(o) * o.width);
   }
   return {};
 }

@@ -9,10 +9,6 @@
 #include <cstring>
 
 namespace tenon::cpu::comm {
-namespace {
-constexpr uint64_t piece = 256 << 10;
-}
-
 bool Collector::deliver(const Operation& o, const Part& part) {
   const uint64_t bytes = part.count * o.width;
   std::byte* const to = o.recv == nullptr ? nullptr : o.recv + part.first * o.width;

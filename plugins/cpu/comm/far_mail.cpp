@@ -15,7 +15,7 @@ using author::text;
 
 namespace {
 
-constexpr uint64_t piece = 16 << 20;
+constexpr uint64_t far_piece = 16 << 20;
 constexpr size_t none = SIZE_MAX;
 constexpr uint64_t covers = uint64_t{3} << 56, contents = uint64_t{4} << 56;
 
@@ -57,9 +57,9 @@ Status FarMail::post(const Letter& letter, Cover& cover) {
   } else {
     TN_TRY(transfers_->receive(letter.peer, covers | number, bytes, sizeof cover));
   }
-  for (uint64_t at = 0; at < letter.bytes; at += piece) {
-    const uint64_t tag = content_tag(number, letter.dtype, letter.count, at / piece);
-    const uint64_t n = std::min(piece, letter.bytes - at);
+  for (uint64_t at = 0; at < letter.bytes; at += far_piece) {
+    const uint64_t tag = content_tag(number, letter.dtype, letter.count, at / far_piece);
+    const uint64_t n = std::min(far_piece, letter.bytes - at);
     if (letter.sends) {
       TN_TRY(transfers_->send(letter.peer, tag, letter.data + at, n));
     } else {

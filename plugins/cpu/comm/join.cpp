@@ -16,23 +16,21 @@ using author::text;
 
 namespace {
 
-constexpr uint64_t page = 4096;
-constexpr uint64_t look_ns = 20'000'000;
 // For the store to say whether ranks are elsewhere: at first what is next to nothing, then what any network answers in.
 constexpr uint64_t first_patience_ns = 5'000'000, longest_patience_ns = 250'000'000;
-static_assert(sizeof(Header) <= page);
+static_assert(sizeof(Header) <= system::page);
 
 // The header of a segment whose size is not known yet.
 class HeaderPage {
  public:
   static Result<HeaderPage> map(const system::Fd& memory) {
-    std::byte* at = system::map(memory, page);
+    std::byte* at = system::map(memory, system::page);
     if (at == nullptr) return Status(TN_NO_MEMORY, "no address range for a page of shared memory");
     return HeaderPage(at);
   }
   HeaderPage(HeaderPage&& other) noexcept : at_(std::exchange(other.at_, nullptr)) {}
   ~HeaderPage() {
-    if (at_ != nullptr) system::unmap(at_, page);
+    if (at_ != nullptr) system::unmap(at_, system::page);
   }
   Header* operator->() const noexcept { return reinterpret_cast<Header*>(at_); }
 
@@ -148,7 +146,7 @@ Where Segments::where() const {
 Result<Id> Segments::make_id() {
   Id id;
   system::Fd memory = TN_TRY(system::make_memory("tenon communicator"));
-  TN_TRY(system::resize(memory, page));
+  TN_TRY(system::resize(memory, system::page));
   const HeaderPage header = TN_TRY(HeaderPage::map(memory));
   id.nonce = system::random();
   header->nonce.store(id.nonce);

@@ -14,10 +14,6 @@ namespace tenon::cpu::comm {
 
 using author::text;
 
-namespace {
-constexpr uint64_t piece = 256 << 10;
-}
-
 Mail::Mail(Member& member, Atlas& atlas, std::span<const Letter> letters)
     : member_(member), atlas_(atlas), letters_(letters), states_(letters.size()), open_(letters.size()) {
   std::vector<size_t> last(size_t{2} * member.size(), nobody);

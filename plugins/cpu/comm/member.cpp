@@ -21,8 +21,6 @@ using author::text;
 
 namespace {
 
-// How often a sleeper looks whether the others live; a lost one is found within this time.
-constexpr uint64_t look_ns = 20'000'000;
 // How long a failed rank waits for others, of other processes, to take their hands off its memory.
 constexpr uint64_t hands_off_ns = 1'000'000'000;
 // Ranks that share processors give them to each other first: a barrier of 4 on 2 takes 1.2 µs so, and 7 with a futex.

@@ -17,6 +17,11 @@ namespace tenon::cpu::comm {
 
 class Member;
 
+// How often a sleeper looks whether the others live; a lost one is found within this time.
+inline constexpr uint64_t look_ns = 20'000'000;
+// Long work is cut into pieces of so many bytes, and between two of them the rank shows that it lives.
+inline constexpr uint64_t piece = 256 << 10;
+
 // What a rank waits for.
 class Condition {
  public:

@@ -13,10 +13,11 @@
 namespace tenon::cpu::comm {
 namespace {
 
-constexpr uint64_t page = 4096;
 constexpr uint64_t all_stages = 16 << 20, all_rings = 8 << 20;
 
-constexpr uint64_t rounded(uint64_t bytes) { return (bytes + page - 1) / page * page; }
+constexpr uint64_t rounded(uint64_t bytes) {
+  return (bytes + system::page - 1) / system::page * system::page;
+}
 
 }  // namespace
 

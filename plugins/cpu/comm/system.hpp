@@ -83,6 +83,9 @@ void wake_all(std::atomic<uint32_t>& word) noexcept;
 // TN_NOT_FOUND with the path and the reason. [any-thread; may block; may fail]
 Result<void*> symbol_beside(const char* name, const char* symbol);
 
+// What memory is mapped by.
+inline constexpr uint64_t page = 4096;
+
 // The processors this thread may use, one bit each. [any-thread; does not block; cannot fail]
 inline constexpr size_t processor_words = 16;
 std::array<uint64_t, processor_words> processors() noexcept;

@@ -9,7 +9,6 @@
 #include <tenon/author/names.hpp>
 
 #include <algorithm>
-#include <deque>
 
 namespace tenon::conform {
 
@@ -22,12 +21,6 @@ constexpr uint32_t kinds[] = {TN_COMM_ALL_REDUCE,   TN_COMM_REDUCE,     TN_COMM_
                               TN_COMM_BROADCAST,    TN_COMM_ALL_GATHER, TN_COMM_ALL_TO_ALL,
                               TN_COMM_ALL_TO_ALL_V, TN_COMM_SEND};
 
-// Names that cases point to for the program's life.
-const char* kept(std::string name) {
-  static std::deque<std::string> names;
-  return names.emplace_back(std::move(name)).c_str();
-}
-
 bool listed(uint64_t mask, uint32_t bit) { return (mask >> bit & 1) != 0; }
 
 bool takes(const tn_comm_limits& limits, uint32_t kind, uint32_t dtype) {
@@ -37,16 +30,16 @@ bool takes(const tn_comm_limits& limits, uint32_t kind, uint32_t dtype) {
 }
 
 // What is common to all trials of a case.
-struct Subject {
+struct CollectiveSubject {
   uint32_t kind, dtype;
   std::vector<uint32_t> reductions;  // a single one where nothing is reduced
 };
 
-Result<Subject> subject_of(Context& t, uint32_t kind, uint32_t dtype) {
+Result<CollectiveSubject> subject_of(Context& t, uint32_t kind, uint32_t dtype) {
   const tn_comm_limits limits = TN_TRY(limits_of(t));
   const std::string tag = words("comm.", kind_name(kind), ".", author::dtype_name(dtype));
   TN_TRY(t.needs(takes(limits, kind, dtype), tag, "the communicator's limits do not list it"));
-  Subject out{.kind = kind, .dtype = dtype, .reductions = {}};
+  CollectiveSubject out{.kind = kind, .dtype = dtype, .reductions = {}};
   for (uint32_t reduce = TN_REDUCE_SUM; reduces(kind) && reduce <= TN_REDUCE_PREMUL_SUM; ++reduce) {
     if (listed(limits.reduce_mask, reduce) && has_meaning(dtype, reduce)) out.reductions.push_back(reduce);
   }
@@ -57,7 +50,8 @@ Result<Subject> subject_of(Context& t, uint32_t kind, uint32_t dtype) {
 
 class Drawing {
  public:
-  Drawing(Context& t, const Subject& subject, uint32_t size) : t_(t), subject_(subject), size_(size) {}
+  Drawing(Context& t, const CollectiveSubject& subject, uint32_t size)
+      : t_(t), subject_(subject), size_(size) {}
 
   std::vector<Exchange> all() {
     for (const uint32_t reduce : subject_.reductions) {
@@ -98,7 +92,7 @@ class Drawing {
   }
 
   Context& t_;
-  const Subject& subject_;
+  const CollectiveSubject& subject_;
   uint32_t size_;
   std::vector<Exchange> trials_{};
 };
@@ -113,13 +107,14 @@ uint32_t find_dtype(std::string_view name) {
 }
 
 Status agrees(Context& t) {
-  const Subject subject = TN_TRY(subject_of(t, find_kind(t.wanted()->op), find_dtype(t.wanted()->dtype)));
+  const CollectiveSubject subject =
+      TN_TRY(subject_of(t, find_kind(t.wanted()->op), find_dtype(t.wanted()->dtype)));
   std::vector<uint32_t> sizes = sizes_of(t);
   if (subject.kind == TN_COMM_SEND) std::erase(sizes, 1u);  // nobody is said to be able to talk to itself
   return run_on_threads(t, sizes, [&](uint32_t size) { return Drawing(t, subject, size).all(); });
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool collectives_registered = [] {
   for (const uint32_t kind : kinds) {
     for (const uint32_t dtype : dtypes) {
       const char* const type = kept(std::string(author::dtype_name(dtype)));
@@ -137,7 +132,7 @@ Status agrees(Context& t) {
 // The kinds and types that the limits list, as processes have them: a few of each.
 Status agrees_among_processes(Context& t, uint32_t kind) {
   const tn_comm_limits limits = TN_TRY(limits_of(t));
-  std::vector<Subject> subjects;
+  std::vector<CollectiveSubject> subjects;
   for (const uint32_t dtype : dtypes) {
     if (takes(limits, kind, dtype)) subjects.push_back(TN_TRY(subject_of(t, kind, dtype)));
   }
@@ -145,7 +140,7 @@ Status agrees_among_processes(Context& t, uint32_t kind) {
                  "the communicator's limits do not list it"));
   const auto draw = [&](uint32_t size) {
     std::vector<Exchange> out;
-    for (const Subject& subject : subjects) {
+    for (const CollectiveSubject& subject : subjects) {
       std::vector<Exchange> all = Drawing(t, subject, size).all();
       for (size_t i = 0; i < all.size(); ++i) {
         if (!t.quick() || t.random().chance(4)) out.push_back(all[i]);

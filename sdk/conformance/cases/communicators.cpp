@@ -14,7 +14,7 @@ namespace tenon::conform {
 
 namespace {
 
-constexpr uint64_t ms = 1'000'000;
+constexpr uint64_t one_ms = 1'000'000;
 
 uint64_t elapsed_ms(std::chrono::steady_clock::time_point since) {
   return static_cast<uint64_t>((std::chrono::steady_clock::now() - since) / std::chrono::milliseconds(1));
@@ -76,7 +76,7 @@ CONFORM_CASE(3, "communicator: a rank outside of the size is TN_INVALID") {
     uint32_t rank, size;
   };
   for (const Wrong& wrong : {Wrong{1, 1}, Wrong{7, 3}, Wrong{0, 0}}) {
-    const auto said = alone.join(t, device, wrong.rank, wrong.size, id, {.timeout_ns = 200 * ms});
+    const auto said = alone.join(t, device, wrong.rank, wrong.size, id, {.timeout_ns = 200 * one_ms});
     t.check(said.code() == TN_INVALID, "rank ", wrong.rank, " of ", wrong.size, ": expected TN_INVALID, got ",
             said.ok() ? "TN_OK" : said.message());
   }
@@ -113,10 +113,10 @@ CONFORM_CASE(3, "communicator: creation ends when the other ranks do not come") 
   const Bytes id = TN_TRY(make_id(t, device));
   const Alone alone(TN_TRY(MeetingPlace::make()));
   const auto start = std::chrono::steady_clock::now();
-  const auto said = alone.join(t, device, 0, 3, id, {.timeout_ns = 250 * ms});
+  const auto said = alone.join(t, device, 0, 3, id, {.timeout_ns = 250 * one_ms});
   t.check(said.code() == TN_TIMEOUT, "one of three ranks, with 250 ms to wait: expected TN_TIMEOUT, got ",
           said.ok() ? "TN_OK" : said.message());
-  t.check(elapsed_ms(start) * ms < 250 * ms + t.settings().patience_ns,
+  t.check(elapsed_ms(start) * one_ms < 250 * one_ms + t.settings().patience_ns,
           "comm.create came back long after its timeout");
   return {};
 }
@@ -158,7 +158,7 @@ CONFORM_CASE(3, "communicator: ranks that were told of different sizes are all r
     if (rank.rank == 0) TN_TRY(rank.store.set("of two sizes", TN_TRY(make_id(t, rank.device))));
     const Bytes id = TN_TRY(rank.store.get("of two sizes", t.settings().patience_ns));
     const auto said = Communicator::create(t, rank.device, rank.rank, 2 + rank.rank, id, rank.store.table(),
-                                           "two sizes", {.timeout_ns = 300 * ms});
+                                           "two sizes", {.timeout_ns = 300 * one_ms});
     return rank.agree(said.ok() ? Status(TN_INTERNAL, "the sizes 2 and 3 made a communicator") : Status());
   });
 }

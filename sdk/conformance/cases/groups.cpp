@@ -9,17 +9,9 @@
 #include "conformance/fragments/pattern.hpp"
 #include "conformance/fragments/vocabulary.hpp"
 
-#include <deque>
-
 namespace tenon::conform {
 
 namespace {
-
-// Names that cases point to for the program's life.
-const char* kept(std::string name) {
-  static std::deque<std::string> names;
-  return names.emplace_back(std::move(name)).c_str();
-}
 
 // What the plugin takes in fragments.
 Result<const Vocabulary*> vocabulary(Context& t) {
@@ -49,7 +41,7 @@ bool has_neighbours(const Row& row) {
          row.op != TN_OP_convert_layout;
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool groups_registered = [] {
   for (const Row& row : op_rows) {
     if (!has_neighbours(row)) continue;
     for (const uint32_t dtype : subjects(row)) {

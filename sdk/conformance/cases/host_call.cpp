@@ -20,18 +20,18 @@ Status needs_timestamps(Context& t, const Device& device) {
 }
 
 // What a row of host calls saw.
-struct Row {
+struct Line {
   std::atomic<int> next{0};
   std::atomic<int> wrong{0};
 };
 struct Place {
-  Row* row;
+  Line* line;
   int position;
 };
 
 void note(void* argument) {
   const auto* const place = static_cast<const Place*>(argument);
-  if (place->row->next.fetch_add(1) != place->position) place->row->wrong.fetch_add(1);
+  if (place->line->next.fetch_add(1) != place->position) place->line->wrong.fetch_add(1);
 }
 
 }  // namespace
@@ -40,9 +40,9 @@ CONFORM_CASE(0, "host_call: every call runs once, in stream order") {
   const Device& device = *TN_TRY(t.device());
   TN_TRY(needs_host_calls(t, device));
   const int count = t.quick() ? 200 : 2000;
-  Row row;
+  Line line;
   std::vector<Place> places;
-  for (int i = 0; i < count; ++i) places.push_back({&row, i});
+  for (int i = 0; i < count; ++i) places.push_back({&line, i});
   const Memory memory = TN_TRY(device.alloc(64));
   const Stream stream = TN_TRY(device.stream());
   for (Place& place : places) {
@@ -50,8 +50,8 @@ CONFORM_CASE(0, "host_call: every call runs once, in stream order") {
     if (t.random().chance(4)) TN_TRY(stream.fill(memory.span(), 1, 1));
   }
   TN_TRY(stream.finish());
-  t.check(row.next == count, row.next.load(), " of ", count, " calls ran");
-  t.check(row.wrong == 0, row.wrong.load(), " calls ran out of order");
+  t.check(line.next == count, line.next.load(), " of ", count, " calls ran");
+  t.check(line.wrong == 0, line.wrong.load(), " calls ran out of order");
   return {};
 }
 
@@ -81,19 +81,19 @@ CONFORM_CASE(0, "host_call: it sees what was copied before and is seen by what i
 CONFORM_CASE(0, "host_call: enqueueing one does not wait for the stream") {
   const Device& device = *TN_TRY(t.device());
   TN_TRY(needs_host_calls(t, device));
-  Row row;
-  Place place{&row, 0};
+  Line line;
+  Place place{&line, 0};
   const Stream stream = TN_TRY(device.stream());
   Gate gate = TN_TRY(Gate::make(t, device));
   TN_TRY(gate.hold(stream));
   TN_TRY(stream.host_call(note, &place));
-  t.check(row.next == 0, "a host call ran while its stream was held");
+  t.check(line.next == 0, "a host call ran while its stream was held");
   const uint64_t value = TN_TRY(stream.record());
-  t.check(stream.sync(value, 20'000'000).code() == TN_TIMEOUT && row.next == 0,
+  t.check(stream.sync(value, 20'000'000).code() == TN_TIMEOUT && line.next == 0,
           "a host call ran while its stream was held");
   gate.open();
   TN_TRY(stream.sync(value));
-  t.check(row.next == 1, "the host call ran ", row.next.load(), " times");
+  t.check(line.next == 1, "the host call ran ", line.next.load(), " times");
   return {};
 }
 

@@ -4,21 +4,13 @@
 // Invariant: no op is named here; a row added to ops.def has its cases.
 #include "conformance/ops/ask.hpp"
 
-#include <deque>
-
 namespace tenon::conform {
 
 namespace {
 
-Status agrees(Context& t) { return run_op_case(t, Form::dense); }
+Status op_agrees(Context& t) { return run_op_case(t, Form::dense); }
 Status strided(Context& t) { return run_op_case(t, Form::strided); }
-Status in_place(Context& t) { return run_op_case(t, Form::in_place); }
-
-// Names that cases point to for the program's life.
-const char* kept(std::string name) {
-  static std::deque<std::string> names;
-  return names.emplace_back(std::move(name)).c_str();
-}
+Status op_in_place(Context& t) { return run_op_case(t, Form::in_place); }
 
 void add(const Row& row, uint32_t dtype, const char* promise, Status (*run)(Context&)) {
   const char* const type = kept(std::string(author::dtype_name(dtype)));
@@ -29,14 +21,14 @@ void add(const Row& row, uint32_t dtype, const char* promise, Status (*run)(Cont
                             .dtype = type});
 }
 
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool ops_registered = [] {
   for (const Row& row : op_rows) {
     if (!is_single(row)) continue;
     for (const uint32_t dtype : subjects(row)) {
-      add(row, dtype, "agrees with the reference", agrees);
+      add(row, dtype, "agrees with the reference", op_agrees);
       add(row, dtype, "takes strides, gaps and other orders of dims", strided);
       if (may_run_in_place(row))
-        add(row, dtype, "agrees when the result takes the place of an input", in_place);
+        add(row, dtype, "agrees when the result takes the place of an input", op_in_place);
     }
   }
   return true;

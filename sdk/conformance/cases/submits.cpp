@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t moment_ns = 40'000'000;  // in which nothing may happen
 
-Status wrong(const std::string& story) { return Status(TN_INTERNAL, story); }
+Status wrong_submit(const std::string& story) { return Status(TN_INTERNAL, story); }
 
 // Leaves the case as unsupported where no stream can be held back.
 Status needs_gate(Context& t) {
@@ -90,7 +90,8 @@ CONFORM_CASE(3, "submit: the operations of one group all arrive, also of zero co
     for (size_t i = 0; i < trials.size() && said.ok(); ++i) {
       const Bytes found = TN_TRY(download(rank.stream, kept[2 * i + 1].span()));
       const std::string flaw = flaw_of(trials[i], expected(trials[i], rank.rank, rank.size), found);
-      if (!flaw.empty()) said = wrong(words("operation ", i, " of a group, ", told(trials[i]), ": ", flaw));
+      if (!flaw.empty())
+        said = wrong_submit(words("operation ", i, " of a group, ", told(trials[i]), ": ", flaw));
     }
     return rank.agree(std::move(said));
   });
@@ -115,8 +116,8 @@ CONFORM_CASE(3, "submit: groups run in the order of their submits, also on diffe
     TN_TRY(other.finish());
     const auto got = element<int64_t>(TN_TRY(download(rank.stream, memory.span())), 0);
     const int64_t wanted = int64_t{1} << steps;
-    return rank.agree(got == wanted ? Status()
-                                    : wrong(words(steps, " doublings of 1 on two streams gave ", got)));
+    return rank.agree(
+        got == wanted ? Status() : wrong_submit(words(steps, " doublings of 1 on two streams gave ", got)));
   });
 }
 
@@ -141,7 +142,7 @@ CONFORM_CASE(3, "submit: a collective waits for what its stream holds, and the s
     for (uint64_t i = 0; i < count && said.ok(); ++i) {
       const auto got = element<int32_t>(found, i);
       if (got != 6)
-        said = wrong(words("1 + 2 + 3, written before the collective and copied after it, is ", got));
+        said = wrong_submit(words("1 + 2 + 3, written before the collective and copied after it, is ", got));
     }
     return rank.agree(std::move(said));
   });
@@ -158,13 +159,13 @@ CONFORM_CASE(3, "submit: it does not wait for the other ranks on the host") {
       const Status early = rank.stream.sync(TN_TRY(rank.stream.record()), moment_ns);
       TN_TRY(rank.agree(early.code() == TN_TIMEOUT
                             ? Status()
-                            : wrong("a collective was over before the other rank had submitted it")));
+                            : wrong_submit("a collective was over before the other rank had submitted it")));
     } else {
       TN_TRY(rank.meet());
       TN_TRY(rank.comm.submit(rank.stream, {&op, 1}));
     }
     const auto got = element<int32_t>(TN_TRY(download(rank.stream, memory.span())), 3);
-    return rank.agree(got == 2 ? Status() : wrong(words("1 + 1 is ", got)));
+    return rank.agree(got == 2 ? Status() : wrong_submit(words("1 + 1 is ", got)));
   });
 }
 
@@ -184,7 +185,7 @@ CONFORM_CASE(3, "barrier: nobody passes before the last has come") {
       const Status early = rank.stream.sync(passed, moment_ns);
       TN_TRY(rank.agree(early.code() == TN_TIMEOUT
                             ? Status()
-                            : wrong("a rank passed a barrier while another was held before it")));
+                            : wrong_submit("a rank passed a barrier while another was held before it")));
       if (gate) gate->open();
       TN_TRY(rank.agree(rank.stream.sync(passed)));
     }
@@ -236,7 +237,7 @@ CONFORM_CASE(3,
     for (uint64_t k = 0; k < messages && said.ok(); ++k) {
       const Bytes found = TN_TRY(download(rank.stream, kept[2 * k + 1].span()));
       const std::string flaw = flaw_of(trial(k), expected(trial(k), rank.rank, rank.size), found);
-      if (!flaw.empty()) said = wrong(words("message ", k, " of a pair: ", flaw));
+      if (!flaw.empty()) said = wrong_submit(words("message ", k, " of a pair: ", flaw));
     }
     return rank.agree(std::move(said));
   });
@@ -259,7 +260,8 @@ CONFORM_CASE(3, "message: two ranks talk while a third is silent") {
     }
     const auto got = element<uint32_t>(TN_TRY(download(rank.stream, ball.span())), count - 1);
     const uint32_t wanted = rank.rank < 2 ? 0xBA11 : 0;
-    TN_TRY(rank.agree(got == wanted ? Status() : wrong(words("rank ", rank.rank, " holds ", hex(got)))));
+    TN_TRY(
+        rank.agree(got == wanted ? Status() : wrong_submit(words("rank ", rank.rank, " holds ", hex(got)))));
     const Exchange small{.count = 3, .seed = 1};
     return rank.agree(perform(rank, rank.comm, rank.stream, small));
   });
@@ -298,8 +300,8 @@ Status same_sums(Context& t, uint32_t dtype) {
       const bool same = found == first[0];
       TN_TRY(rank.agree(
           same ? Status()
-               : wrong(words("a sum of ", trial.count, " in pieces of ", pieces[run], ", with rank ", late,
-                             " late, has other bits than in one piece on rank 0"))));
+               : wrong_submit(words("a sum of ", trial.count, " in pieces of ", pieces[run], ", with rank ",
+                                    late, " late, has other bits than in one piece on rank 0"))));
     }
     return {};
   };

@@ -8,7 +8,6 @@
 #include "conformance/ops/draw.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <sstream>
 
@@ -153,12 +152,7 @@ Status many(Context& t) { return run(t, "", false, false); }
 Status scaled(Context& t) { return run(t, ".scaled", true, false); }
 Status in_place(Context& t) { return run(t, ".in_place", false, true); }
 
-const char* kept(std::string name) {
-  static std::deque<std::string> names;
-  return names.emplace_back(std::move(name)).c_str();
-}
-
-[[maybe_unused]] const bool registered = [] {
+[[maybe_unused]] const bool updates_registered = [] {
   const auto add = [](const Row& row, const char* promise, Status (*body)(Context&)) {
     const Registration added(
         {.level = 2, .name = kept(words("update ", row.name, ": ", promise)), .run = body});

@@ -66,7 +66,7 @@ class Threads {
   Threads(Context& t, uint32_t size, const Body& body, const CommForm& form)
       : t_(t), body_(body), form_(form), together_(size, t.settings().patience_ns), said_(size) {}
 
-  Status run(std::span<Device* const> devices, const FolderStore& store, const Watch& watch) {
+  Status run(std::span<Device* const> devices, const FolderStore& store, const RankWatch& watch) {
     for (uint32_t r = 0; r < said_.size(); ++r) {
       ranks_.push_back(Rank{.t = t_,
                             .device = *devices[r % devices.size()],
@@ -83,7 +83,7 @@ class Threads {
   }
 
  private:
-  void look_on(const Watch& watch) {
+  void look_on(const RankWatch& watch) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return joined_ + failed_ == ranks_.size(); });
     if (watch && failed_ == 0) {
@@ -200,7 +200,7 @@ Result<uint32_t> device_count(Context& t) {
   return count;
 }
 
-Status as_threads(Context& t, uint32_t size, const Body& body, const CommForm& form, const Watch& watch) {
+Status as_threads(Context& t, uint32_t size, const Body& body, const CommForm& form, const RankWatch& watch) {
   if (stage().seat.size != 0) return {};  // this process plays a rank of another meeting
   TN_TRY(needs_communicators(t));
   Device* const first = TN_TRY(t.device());

@@ -60,7 +60,7 @@ struct Rank {
 
 using Body = std::function<Status(Rank& rank)>;
 // Runs on the case's thread while ranks are at work, once all have joined.
-using Watch = std::function<void(std::span<Rank* const> ranks)>;
+using RankWatch = std::function<void(std::span<Rank* const> ranks)>;
 
 // How many devices the plugin counts. [case's thread; may fail]
 Result<uint32_t> device_count(Context& t);
@@ -68,7 +68,7 @@ Result<uint32_t> device_count(Context& t);
 // under test on, each rank has its own; otherwise all share that one. Leaves the case as unsupported where the plugin
 // refuses such a communicator. [case's thread; blocks; may fail]
 Status as_threads(Context& t, uint32_t size, const Body& body, const CommForm& form = {},
-                  const Watch& watch = {});
+                  const RankWatch& watch = {});
 // Runs `body` in `size` processes; `dies` is the rank that must end by SIGKILL. [case's thread; blocks; may fail]
 Status as_processes(Context& t, uint32_t size, const Body& body, const CommForm& form = {},
                     std::optional<uint32_t> dies = {});

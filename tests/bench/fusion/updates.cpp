@@ -3,6 +3,7 @@
 //
 // Invariant: the limit of an optimizer is the traffic that no fusion saves: states and weights are read and written,
 // gradients read, once each.
+#include "../resnet50.hpp"
 #include "world.hpp"
 
 namespace bench {

@@ -13,7 +13,7 @@ namespace fakecuda {
 namespace {
 
 constexpr size_t page = 4096;
-constexpr int nowhere = PROT_NONE, usable = PROT_READ | PROT_WRITE;
+constexpr int nowhere = PROT_NONE, usable_bytes = PROT_READ | PROT_WRITE;
 
 void* at_address(uint64_t address) { return reinterpret_cast<void*>(address); }
 uint64_t address_of(const void* at) { return reinterpret_cast<uint64_t>(at); }
@@ -63,7 +63,7 @@ Memory::Piece::Piece(Memory& memory, size_t size, int of) : bytes(size), device(
   offset = memory.extents_[index];
   const int file = memory.files_[index];
   require(ftruncate(file, static_cast<off_t>(offset + size)) == 0, CUDA_ERROR_OUT_OF_MEMORY);
-  void* view = mmap(nullptr, size, usable, MAP_SHARED, file, static_cast<off_t>(offset));
+  void* view = mmap(nullptr, size, usable_bytes, MAP_SHARED, file, static_cast<off_t>(offset));
   require(view != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
   memory.extents_[index] += size;
   memory.used_[index] += size;
@@ -150,7 +150,7 @@ void Memory::set_access(uint64_t at, size_t bytes, int device, CUmemAccess_flags
     } else {
       devices.erase(device);
     }
-    mprotect(at_address(mapping->first), mapping->second.bytes, devices.empty() ? nowhere : usable);
+    mprotect(at_address(mapping->first), mapping->second.bytes, devices.empty() ? nowhere : usable_bytes);
   }
 }
 
@@ -159,7 +159,7 @@ void* Memory::allocate_host(size_t bytes, uint64_t context) {
   const size_t mapped = rounded(bytes, page) + 2 * page;
   const uint64_t whole = take_addresses(mapped);
   void* at = at_address(whole + page);
-  mprotect(at, mapped - 2 * page, usable);
+  mprotect(at, mapped - 2 * page, usable_bytes);
   std::memset(at, poison, mapped - 2 * page);
   pinned_.emplace(address_of(at), Pinned{bytes, context, mapped});
   return at;
