@@ -164,7 +164,7 @@ class ValidatedPlugin final : public Interposer {
   // A new object, not yet in its book. `detail` is "" or "4096 bytes, ".
   template <class T>
   std::shared_ptr<T> make(const char* given_name, const std::string& detail,
-                          std::shared_ptr<DeviceObject> device);
+                          const std::shared_ptr<DeviceObject>& device);
   // The object of a handle that was made behind this layer's back.
   template <class T>
   std::shared_ptr<T> foreign(const void* handle);
@@ -208,10 +208,10 @@ class ValidatedPlugin final : public Interposer {
 
 template <class T>
 std::shared_ptr<T> ValidatedPlugin::make(const char* given_name, const std::string& detail,
-                                         std::shared_ptr<DeviceObject> device) {
+                                         const std::shared_ptr<DeviceObject>& device) {
   auto object = std::make_shared<T>();
   object->kind = T::kind_of;
-  object->device = std::move(device);
+  object->device = device;
   begin(*object, given_name, detail);
   if constexpr (std::is_same_v<T, MemoryObject>) {
     object->region = state_.regions.fetch_add(1);

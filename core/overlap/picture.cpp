@@ -6,6 +6,7 @@
 #include "overlap/timing.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tenon {
 namespace {
@@ -92,7 +93,7 @@ std::string line_of(const Band& lane, double end, size_t columns) {
     if (bar.end <= bar.start) continue;
     const double scale = static_cast<double>(columns) / end;
     const size_t from = std::min(static_cast<size_t>(bar.start * scale), columns - 1);
-    const size_t to = std::clamp(static_cast<size_t>(bar.end * scale + 0.5), from + 1, columns);
+    const size_t to = std::clamp(static_cast<size_t>(std::lround(bar.end * scale)), from + 1, columns);
     odd = !odd;
     std::string body(to - from, odd ? '=' : '-');
     if (bar.text.size() + 1 < body.size()) body.replace(1, bar.text.size(), bar.text);

@@ -41,7 +41,7 @@ THIRD_PARTY = {
     "dnnl.hpp": ("plugins/cpu/", "tests/bench/"),
     "oneapi": ("plugins/cpu/", "tests/bench/"),
     "xbyak": ("plugins/cpu/",),
-    "gloo": ("plugins/cpu/",),
+    "gloo": ("plugins/cpu/", "tests/bench/"),
 }
 SOURCES = {".c", ".cpp", ".h", ".hpp", ".def", ".inc", ".cu"}
 

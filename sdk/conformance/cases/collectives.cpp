@@ -5,10 +5,9 @@
 #include "conformance/case.hpp"
 #include "conformance/comm/trial_case.hpp"
 #include "conformance/ops/number.hpp"
+#include "conformance/ops/row.hpp"
 
 #include <tenon/author/names.hpp>
-
-#include <algorithm>
 
 namespace tenon::conform {
 
@@ -97,13 +96,12 @@ class Drawing {
   std::vector<Exchange> trials_{};
 };
 
+// The kind of a case that was made from `kinds`.
 uint32_t find_kind(std::string_view name) {
-  return *std::find_if(std::begin(kinds), std::end(kinds),
-                       [&](uint32_t kind) { return name == kind_name(kind); });
-}
-uint32_t find_dtype(std::string_view name) {
-  return *std::find_if(std::begin(dtypes), std::end(dtypes),
-                       [&](uint32_t dtype) { return name == author::dtype_name(dtype); });
+  for (const uint32_t kind : kinds) {
+    if (name == kind_name(kind)) return kind;
+  }
+  return TN_COMM_ALL_REDUCE;
 }
 
 Status agrees(Context& t) {
