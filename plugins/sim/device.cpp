@@ -118,4 +118,26 @@ Result<uint64_t> Device::layout_bytes(const tn_tensor& tensor) {
                                  "' has ", known));
 }
 
+Status Device::make_comm_id(std::span<std::byte> id) {
+  const Bound bound(*card_);
+  TN_TRY(card_->alive());
+  const comm::Place place = TN_TRY(fabric_.open_hub());
+  place.write(id);
+  return {};
+}
+
+Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, std::span<const std::byte> id,
+                                                  const tn_comm_options& options) {
+  const Bound bound(*card_);
+  TN_TRY(card_->alive());
+  const comm::Place place = TN_TRY(comm::Place::read(id));
+  return Comm::create(fabric_, scheduler_,
+                      {.place = place,
+                       .rank = rank,
+                       .size = size,
+                       .timeout_ns = options.timeout_ns,
+                       .name = options.name != nullptr ? options.name : "unnamed"},
+                      (options.flags & TN_COMM_NON_BLOCKING) != 0);
+}
+
 }  // namespace tenon::sim

@@ -4,11 +4,14 @@
 // Invariant: what a profile limits or lacks is refused here in words, before anything is done.
 #pragma once
 
+#include "comm.hpp"
 #include "engine/card.hpp"
 #include "kernel.hpp"
 #include "stream.hpp"
 
 #include <tenon/kernel.h>
+
+#include <algorithm>
 
 namespace tenon::sim {
 
@@ -34,7 +37,8 @@ class Memory {
 
 class Device {
  public:
-  Device(std::shared_ptr<Card> card, Scheduler& scheduler) : card_(std::move(card)), scheduler_(scheduler) {}
+  Device(std::shared_ptr<Card> card, Scheduler& scheduler, comm::Fabric& fabric)
+      : card_(std::move(card)), scheduler_(scheduler), fabric_(fabric) {}
 
   void limits(tn_device_limits& out) const;
   Status memory_info(tn_memory_info& out);
@@ -46,12 +50,17 @@ class Device {
   Result<std::unique_ptr<Kernel>> load(const tn_fragment& fragment, std::span<const std::byte> saved);
   tn_string_list layouts();
   Result<uint64_t> layout_bytes(const tn_tensor& tensor);
+  Result<uint64_t> comm_id_bytes() const { return std::max(profile().comm_id_bytes, comm::least_id_bytes); }
+  Status make_comm_id(std::span<std::byte> id);
+  Result<std::unique_ptr<Comm>> create_comm(uint32_t rank, uint32_t size, std::span<const std::byte> id,
+                                            const tn_comm_options& options);
 
  private:
   const Profile& profile() const noexcept { return card_->profile(); }
 
   std::shared_ptr<Card> card_;
   Scheduler& scheduler_;
+  comm::Fabric& fabric_;
 };
 
 }  // namespace tenon::sim

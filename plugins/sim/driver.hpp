@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// driver.hpp: the native side of this plugin: pages that appear twice, and clocks.
+// driver.hpp: the native side of this plugin: pages that appear twice, local sockets, and clocks.
 //
 // Invariant: nothing outside driver.cpp makes a system call of its own.
 #pragma once
@@ -8,6 +8,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
 
 namespace tenon::sim::driver {
 
@@ -39,6 +42,45 @@ class TwinPages {
   uint64_t bytes_;
   int file_;
 };
+
+// A stream socket between processes of this host, or a bell that wakes who waits. Nothing here blocks.
+class Socket {
+ public:
+  // Names live in no folder, so nothing is left behind. TN_PEER_LOST when nobody listens there; TN_NO_MEMORY with errno when
+  // there are no descriptors. [any-thread; does not block; may fail]
+  static Result<Socket> listen(const std::string& name);
+  static Result<Socket> connect(const std::string& name);
+  static Result<Socket> bell();
+  Socket(Socket&& other) noexcept;
+  Socket& operator=(Socket&&) = delete;
+  ~Socket();
+
+  // The next who has come; nothing when there is none. [any-thread; does not block; cannot fail]
+  std::optional<Socket> accept() const noexcept;
+  // Bytes that went, 0 when none can go now, negative when the other side is gone. [any-thread; does not block; cannot fail]
+  int64_t send(std::span<const std::byte> bytes) const noexcept;
+  int64_t receive(std::span<std::byte> room) const noexcept;
+  void ring() const noexcept;
+  void hush() const noexcept;
+  int file() const noexcept { return file_; }
+
+ private:
+  explicit Socket(int file) noexcept : file_(file) {}
+  int file_;
+};
+
+// What is waited for, and what has come of it.
+struct Watch {
+  int file = -1;
+  bool writes = false;  // room to write is waited for, too
+  bool ready = false;
+};
+// Until one is ready or the time is over. [any-thread; blocks; cannot fail]
+void wait_for(std::span<Watch> watches, uint64_t timeout_ns);
+
+// [any-thread; does not block; cannot fail]
+uint64_t process() noexcept;
+uint64_t random_bits() noexcept;
 
 // CLOCK_MONOTONIC in ns. [any-thread; does not block; cannot fail]
 uint64_t now_ns() noexcept;

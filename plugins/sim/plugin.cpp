@@ -23,6 +23,7 @@ class Plugin {
   using Memory = sim::Memory;
   using Stream = sim::Stream;
   using Kernel = sim::Kernel;
+  using Comm = sim::Comm;
 
   explicit Plugin(author::Host host)
       : chosen_(chosen_profile(host)), profile_(chosen_.ok() ? *chosen_ : Profile()), scheduler_(profile_) {
@@ -64,7 +65,7 @@ class Plugin {
     if (card == nullptr) cards_[ordinal] = card = TN_TRY(Card::make(profile_, ordinal));
     const Bound bound(*card);
     TN_TRY(card->alive());
-    return std::make_unique<sim::Device>(std::move(card), scheduler_);
+    return std::make_unique<sim::Device>(std::move(card), scheduler_, fabric_);
   }
 
   const void* extension(std::string_view id) {
@@ -73,6 +74,7 @@ class Plugin {
 
   Status quiesce() {
     scheduler_.quiesce();
+    fabric_.quiesce();
     return {};
   }
 
@@ -82,6 +84,7 @@ class Plugin {
   Result<Profile> chosen_;
   const Profile profile_;
   Scheduler scheduler_;
+  comm::Fabric fabric_;
   std::mutex mutex_;  // of cards_
   std::vector<std::weak_ptr<Card>> cards_;
 };
@@ -154,6 +157,7 @@ void leave_out(const Profile& profile, tn_plugin& descriptor) {
   if (!profile.peer) devices.peer = nullptr;
   descriptor.stream = &streams;
   descriptor.device = &devices;
+  if (profile.comm_id_bytes == 0) descriptor.comm = nullptr;
 }
 
 const void* capture_table() { return &capture_api; }

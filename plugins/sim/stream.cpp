@@ -188,6 +188,12 @@ Result<uint64_t> Stream::promise() {
 }
 Status Stream::signal(uint64_t value, int32_t code) { return scheduler_.signal(*lane_, value, code); }
 
+Status Stream::exchange(Command command, std::shared_ptr<Lane>& lane) {
+  TN_TRY(refuse_in_capture("a collective"));
+  lane = lane_;
+  return scheduler_.post(*lane_, std::move(command));
+}
+
 Status Stream::finish(uint32_t mode) {
   if (const auto recording = capturing_.recording()) recording->leave(capturing_);
   return scheduler_.close(std::exchange(lane_, nullptr), mode == TN_DESTROY_ABANDON);

@@ -37,6 +37,10 @@ class Stream {
   Result<uint64_t> promise();
   Status signal(uint64_t value, int32_t code);
   Status finish(uint32_t mode);
+  // A group of a communicator; `lane` is told where, before it can begin.
+  Status exchange(Command command, std::shared_ptr<Lane>& lane);
+  // Where the device finds a span; TN_INVALID for what it does not reach.
+  Result<std::byte*> place(const tn_span& span, const char* what) const;
 
   // tn.capture/1, as engine/capture.hpp says.
   Status begin_capture();
@@ -44,8 +48,6 @@ class Stream {
   Status replay(std::shared_ptr<const Recording> recording);
 
  private:
-  // Where the device finds a span, and whether the host owns the bytes.
-  Result<std::byte*> place(const tn_span& span, const char* what) const;
   Status check_copy(const tn_span& dst, const tn_span& src) const;
   // Puts work on the lane, or into the capture in progress.
   Status enqueue(std::function<Status()> run);

@@ -8,8 +8,6 @@
 #include <tenon/author/text.hpp>
 
 #include <cmath>
-#include <functional>
-#include <numeric>
 
 namespace tenon::cpu::comm {
 
@@ -29,6 +27,7 @@ class Reader {
       : maker_(maker), op_(op), index_(index), out_(out), width_(width_of(op.dtype)) {}
 
   Status read() {
+    sides_ = TN_TRY(author::comm_sides(op_, index_, maker_.rank, maker_.size));
     switch (op_.kind) {
       case TN_COMM_SEND:
       case TN_COMM_RECV:
@@ -45,32 +44,9 @@ class Reader {
     return Status(code, text("operation ", index_, " (", kind_name(op_.kind), "): ", why));
   }
 
-  // The address of `elements`, which `span` must hold.
-  Result<Bytes> side(const tn_span& span, uint64_t elements, const char* what) const {
-    uint64_t bytes = 0;
-    if (__builtin_mul_overflow(elements, width_, &bytes) || bytes > span.bytes) {
-      return refuse(TN_INVALID, text(what, " has ", span.bytes, " bytes, and ", elements, " elements of ",
-                                     author::dtype_name(op_.dtype), " are more"));
-    }
-    return Bytes{bytes == 0 ? nullptr : maker_.address_of(span), bytes};
-  }
-  Result<uint64_t> of_all(uint64_t count) const {
-    uint64_t all = 0;
-    if (__builtin_mul_overflow(count, uint64_t{maker_.size}, &all))
-      return refuse(TN_INVALID, text(count, " elements for each of ", maker_.size, " ranks are too many"));
-    return all;
-  }
-  static bool apart(const Bytes& send, const Bytes& recv) {
-    const std::less<const std::byte*> before;
-    return send.count == 0 || recv.count == 0 || !before(recv.at, send.at + send.count) ||
-           !before(send.at, recv.at + recv.count);
-  }
-  // Two sides are apart, or `recv` is exactly where in-place operation has it.
-  Status check_overlap(const Bytes& send, const Bytes& recv, const std::byte* in_place) const {
-    if (recv.at == in_place || apart(send, recv)) return {};
-    return refuse(TN_INVALID,
-                  "send and recv overlap, and not as an operation in place does: use one buffer, with "
-                  "all_gather's send and reduce_scatter's recv at the rank's own block, or two");
+  // Where `bytes` of a span lie; nowhere when there are none.
+  Bytes side(const tn_span& span, uint64_t bytes) const {
+    return {bytes == 0 ? nullptr : maker_.address_of(span), bytes};
   }
   // Sets what is sent aside; its bytes are read when the group runs.
   std::byte* set_aside(const Bytes& send) {
@@ -84,7 +60,7 @@ class Reader {
   Status read_letter() {
     const bool sends = op_.kind == TN_COMM_SEND;
     const tn_span& span = sends ? op_.send : op_.recv;
-    const Bytes bytes = TN_TRY(side(span, op_.count, sends ? "send" : "recv"));
+    const Bytes bytes = side(span, sends ? sides_.send : sides_.recv);
     Letter letter{.sends = sends,
                   .peer = static_cast<uint32_t>(op_.peer),
                   .dtype = op_.dtype,
@@ -98,12 +74,9 @@ class Reader {
 
   // A message to and from each rank; the card says that the group has one.
   Status read_letters() {
-    if (op_.send_counts == nullptr || op_.recv_counts == nullptr)
-      return refuse(TN_INVALID, "send_counts or recv_counts is NULL: give one count for each rank");
     const std::span sends(op_.send_counts, maker_.size), receives(op_.recv_counts, maker_.size);
-    const Bytes send = TN_TRY(side(op_.send, TN_TRY(total(sends)), "send"));
-    const Bytes recv = TN_TRY(side(op_.recv, TN_TRY(total(receives)), "recv"));
-    const bool in_place = !apart(send, recv);
+    const Bytes send = side(op_.send, sides_.send), recv = side(op_.recv, sides_.recv);
+    const bool in_place = !author::sides_apart(sides_, send.at, recv.at);
     std::byte* from = in_place ? set_aside(send) : send.at;
     Window window = send.count == 0 ? Window{} : in_place ? personal(from) : maker_.window_of(op_.send);
     std::byte* to = recv.at;
@@ -117,13 +90,6 @@ class Reader {
       window.address += out;
     }
     return add({.kind = op_.kind, .dtype = op_.dtype});
-  }
-  Result<uint64_t> total(std::span<const uint64_t> counts) const {
-    uint64_t sum = 0;
-    for (const uint64_t count : counts) {
-      if (__builtin_add_overflow(sum, count, &sum)) return refuse(TN_INVALID, "the counts are too many");
-    }
-    return sum;
   }
 
   Status read_collective() {
@@ -147,8 +113,10 @@ class Reader {
     if (op_.reduce != TN_REDUCE_PREMUL_SUM) return {};
     operation.scalar = op_.scalar;
     if (op_.factor.bytes != 0) {
-      operation.factor = TN_TRY(side(op_.factor, 1, "factor"))
-      .at;
+      if (op_.factor.bytes < width_)
+        return refuse(TN_INVALID, text("factor has ", op_.factor.bytes, " bytes, and one element of ",
+                                       author::dtype_name(op_.dtype), " has ", width_));
+      operation.factor = maker_.address_of(op_.factor);
     } else if (is_whole(op_.dtype) &&
                (op_.scalar != std::trunc(op_.scalar) || std::fabs(op_.scalar) > 0x1p53)) {
       return refuse(TN_INVALID, text("a factor of ", author::dtype_name(op_.dtype),
@@ -158,21 +126,9 @@ class Reader {
   }
 
   Status read_sides(Operation& operation) {
-    const bool at_root = static_cast<uint32_t>(op_.peer) == maker_.rank;
-    const bool sends = op_.kind != TN_COMM_BROADCAST || at_root;
-    const bool receives = op_.kind != TN_COMM_REDUCE || at_root;
-    const bool scatters = op_.kind == TN_COMM_REDUCE_SCATTER || op_.kind == TN_COMM_ALL_TO_ALL;
-    const bool gathers = op_.kind == TN_COMM_ALL_GATHER || op_.kind == TN_COMM_ALL_TO_ALL;
-    const uint64_t all = TN_TRY(of_all(op_.count));
-    Bytes send, recv;
-    if (sends) send = TN_TRY(side(op_.send, scatters ? all : op_.count, "send"));
-    if (receives) recv = TN_TRY(side(op_.recv, gathers ? all : op_.count, "recv"));
-    const uint64_t own_block = maker_.rank * op_.count * width_;
+    const Bytes send = side(op_.send, sides_.send), recv = side(op_.recv, sides_.recv);
+    TN_TRY(author::check_in_place(op_, index_, sides_, maker_.rank, send.at, recv.at));
     const bool swaps = op_.kind == TN_COMM_ALL_TO_ALL && send.at == recv.at && send.count != 0;
-    TN_TRY(check_overlap(send, recv,
-                         op_.kind == TN_COMM_ALL_GATHER       ? send.at - own_block
-                         : op_.kind == TN_COMM_REDUCE_SCATTER ? send.at + own_block
-                                                              : send.at));
     operation.send = swaps ? set_aside(send) : send.at;
     operation.recv = recv.at;
     if (send.count != 0) operation.send_at = swaps ? personal(operation.send) : maker_.window_of(op_.send);
@@ -192,26 +148,10 @@ class Reader {
   const uint32_t index_;
   Group& out_;
   const uint64_t width_;
+  author::CommSides sides_{};
 };
 
 }  // namespace
-
-const char* kind_name(uint32_t kind) noexcept {
-  static constexpr const char* names[] = {"?",          "all_reduce",     "broadcast",  "reduce",
-                                          "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v",
-                                          "send",       "recv",           "barrier"};
-  return kind < std::size(names) ? names[kind] : names[0];
-}
-
-const char* reduce_name(uint32_t reduce) noexcept {
-  static constexpr const char* names[] = {"?", "sum", "prod", "min", "max", "avg", "premul_sum"};
-  return reduce < std::size(names) ? names[reduce] : names[0];
-}
-
-bool reduces(uint32_t kind) noexcept {
-  return kind == TN_COMM_ALL_REDUCE || kind == TN_COMM_REDUCE || kind == TN_COMM_REDUCE_SCATTER;
-}
-bool is_rooted(uint32_t kind) noexcept { return kind == TN_COMM_BROADCAST || kind == TN_COMM_REDUCE; }
 
 Status make_group(const Maker& maker, std::span<const tn_comm_op> ops, Group& out) {
   out.clear();

@@ -7,6 +7,8 @@
 #include "arithmetic.hpp"
 #include "segment.hpp"
 
+#include <tenon/author/comm_checks.hpp>
+
 #include <memory>
 #include <span>
 #include <vector>
@@ -54,11 +56,10 @@ struct Group {
   }
 };
 
-// "all_reduce" for TN_COMM_ALL_REDUCE. [any-thread; does not block; cannot fail]
-const char* kind_name(uint32_t kind) noexcept;
-const char* reduce_name(uint32_t reduce) noexcept;
-bool reduces(uint32_t kind) noexcept;
-bool is_rooted(uint32_t kind) noexcept;
+using author::is_rooted;
+using author::kind_name;
+using author::reduce_name;
+using author::reduces;
 
 // What a group is made against.
 struct Maker {

@@ -7,6 +7,7 @@
 
 #include <tenon/result.hpp>
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,12 +26,18 @@ struct Command {
     call,  // run on the thread of host calls
     mark,  // reaches `value`
     wait,  // blocks the lane until `other` has reached `value`
+    // Begins on the device and ends when Scheduler::complete says so. It is the `value`-th of a row that may lie on several
+    // lanes, and begins when all before it are among the `ended`.
+    exchange,
   };
   Kind kind = Kind::work;
   std::function<Status()> run{};
   uint64_t value = 0;
   bool timed = false;
   std::shared_ptr<Lane> other{};
+  std::shared_ptr<const std::atomic<uint64_t>> ended{};
+  // Of an exchange that will not begin, or whose end nobody waits for. The scheduler's mutex is held.
+  std::function<void(bool begun)> skipped{};
 };
 
 // A value that the host completes.
@@ -42,9 +49,10 @@ struct Promise {
 struct Lane {
   Card* card = nullptr;
   std::deque<Command> queue{};
-  bool busy = false;    // its first command has been taken out and runs
-  bool clean = true;    // nothing was enqueued since the newest record
-  uint64_t issued = 0;  // newest value recorded or promised
+  bool busy = false;                         // its first command has been taken out and runs
+  std::function<void(bool begun)> let_go{};  // of the exchange that runs
+  bool clean = true;                         // nothing was enqueued since the newest record
+  uint64_t issued = 0;                       // newest value recorded or promised
   uint64_t reached = 0;
   uint64_t told = 0;    // newest value that a sync has learned of
   bool worked = false;  // has ever carried work, so takes no promises

@@ -61,6 +61,7 @@ const Entry table[] = {
     {"one_shot_kernels", &P::one_shot_kernels},
     {"private_layout", &P::private_layout},
     {"refused_dtypes", &P::refused_dtypes},
+    {"comm_id_bytes", &P::comm_id_bytes, 0, 1 << 20},
     {"seed", &P::seed, 0, UINT64_MAX},
     {"idle_ms", &P::idle_ms, 0, 3'600'000},
     {"oom_at", &P::oom_at},

@@ -58,6 +58,9 @@ struct Profile {
   std::string private_layout{};   // "NZ": matrices in tiles of 16 × 16
   std::string refused_dtypes{};   // "f64 u64"
 
+  // Communicators.
+  uint64_t comm_id_bytes = 0;  // of an id; 0: there are none
+
   // Order, and trouble on purpose. A count of 0 is "never".
   uint64_t seed = 1;
   uint64_t idle_ms = 2;          // work that nobody asks for starts after this long

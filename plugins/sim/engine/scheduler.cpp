@@ -25,6 +25,7 @@ std::shared_ptr<Lane> Scheduler::open(Card& card) {
 Status Scheduler::close(const std::shared_ptr<Lane>& lane, bool abandon) {
   Lock lock(mutex_);
   if (abandon) drop_queue(*lane);
+  if (abandon && lane->let_go) lane->let_go(true);
   await(lock, [&] { return lane->idle(); });
   const auto unkept = static_cast<uint64_t>(
       std::ranges::count_if(lane->promises, [](const Promise& p) { return !p.kept.has_value(); }));
@@ -107,6 +108,18 @@ Status Scheduler::wait(Lane& lane, const std::shared_ptr<Lane>& other, uint64_t 
   push(lane, {.kind = Kind::wait, .value = value, .other = other});
   settle(lock, lane);
   return {};
+}
+
+void Scheduler::complete(const std::shared_ptr<Lane>& lane, const Status& said) {
+  const Lock lock(mutex_);
+  finished(*lane, said);
+  progress_.notify_all();
+  worker_wakes_.notify_one();
+}
+
+bool Scheduler::press_on(const std::function<bool()>& met, uint64_t timeout_ns) {
+  Lock lock(mutex_);
+  return await(lock, met, timeout_ns);
 }
 
 Result<uint64_t> Scheduler::completed(Lane& lane) {

@@ -39,6 +39,11 @@ class Scheduler {
   Result<uint64_t> record(Lane& lane, bool timed);
   Status wait(Lane& lane, const std::shared_ptr<Lane>& other, uint64_t value);
 
+  // Ends the exchange that the lane has begun. [any-thread; does not block; cannot fail]
+  void complete(const std::shared_ptr<Lane>& lane, const Status& said);
+  // Lets all lanes go on until `met`, which an exchange's end may change; false after the timeout. [any-thread; blocks]
+  bool press_on(const std::function<bool()>& met, uint64_t timeout_ns);
+
   // [any-thread; does not block; may fail]
   Result<uint64_t> completed(Lane& lane);
   Result<uint64_t> timestamp(Lane& lane, uint64_t value);

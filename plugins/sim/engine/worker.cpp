@@ -77,7 +77,9 @@ std::vector<size_t> Scheduler::choices() const {
     const Lane& lane = *lanes_[i];
     if (lane.busy || lane.queue.empty()) continue;
     const Command& first = lane.queue.front();
-    if (first.kind != Kind::wait || first.other->reached >= first.value) out.push_back(i);
+    if (first.kind == Kind::wait && first.other->reached < first.value) continue;
+    if (first.kind == Kind::exchange && first.ended->load() + 1 < first.value) continue;
+    out.push_back(i);
   }
   return out;
 }
@@ -124,12 +126,16 @@ void Scheduler::run_first(Lock& lock, const std::shared_ptr<Lane>& lane) {
     caller_wakes_.notify_one();
     return;
   }
+  const bool exchanges = command.kind == Kind::exchange;
+  if (exchanges) lane->let_go = command.skipped;
   lock.unlock();
   const Bound bound(*lane->card);
   Status result = lane->card->before_command();
   if (result.ok()) result = attempt(command.run);
   command.run = nullptr;
   lock.lock();
+  if (exchanges && result.ok()) return;  // `complete` ends it, or has
+  if (exchanges) command.skipped(false);
   finished(*lane, result);
 }
 
@@ -151,6 +157,7 @@ void Scheduler::serve_calls() {
 
 void Scheduler::finished(Lane& lane, const Status& result) {
   lane.busy = false;
+  lane.let_go = nullptr;
   if (result.ok()) return;
   if (result.code() != TN_DEVICE_LOST) return fail(lane, result.error());
   for (const auto& each : lanes_) {
@@ -179,6 +186,7 @@ void Scheduler::fail(Lane& lane, const Error& why) {
 void Scheduler::drop_queue(Lane& lane) {
   for (const Command& command : lane.queue) {
     if (command.kind == Kind::mark) --lane.card->records;
+    if (command.kind == Kind::exchange) command.skipped(false);
   }
   lane.queue.clear();
 }

@@ -13,8 +13,10 @@ using namespace comm_test;
 
 namespace {
 
+// Without communicators of its own, where the profile has them.
 Device simulated(const std::string& profile) {
-  return comm_test::open({.device = "sim", .options = {{"sim.profile", profile}}});
+  return comm_test::open(
+      {.device = "sim", .options = {{"sim.profile", profile}, {"sim.comm_id_bytes", "0"}}});
 }
 
 // Random collectives of every kind are the reference's.
