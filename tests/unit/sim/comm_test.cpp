@@ -88,7 +88,7 @@ const Options ascend{{"profile", "ascend"}};
 
 }  // namespace
 
-TEST_CASE("comm: profile ascend has them, with ids of 4,108 bytes; the others have none") {
+TEST_CASE("comm: profile ascend has them, with ids of 4,108 bytes, and no other has") {
   for (const char* name : {"plain", "kunlun", "mlu", "ipu", "ze"}) {
     CAPTURE(name);
     const World world(Options{{"profile", name}});
