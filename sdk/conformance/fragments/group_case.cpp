@@ -99,12 +99,21 @@ void Tally::count(const GroupAnswer& answer) {
   eased += answer.eased;
 }
 
+namespace {
+constexpr int refusals_at_least =
+    16;  // before what was asked for counts as refused: it may have been the company
+}  // namespace
+
 Result<Tally> run_groups(Context& t, const Device& device, const DrawGroup& draw, int times) {
   Effort effort = effort_of(t);
   effort.fragments *= times;
   Tally tally;
-  for (int i = 0; tally.agreed < effort.fragments && i < 4 * effort.fragments; ++i) {
-    if (tally.agreed == 0 && tally.refused >= effort.fragments) break;
+  const int refusals = std::max(effort.fragments, refusals_at_least);
+  const auto draws = [&] {
+    return tally.agreed == 0 ? std::max(4 * effort.fragments, refusals) : 4 * effort.fragments;
+  };
+  for (int i = 0; tally.agreed < effort.fragments && i < draws(); ++i) {
+    if (tally.agreed == 0 && tally.refused >= refusals) break;
     const uint64_t budget = i % 4 == 3 ? effort.large : effort.small;
     Choices choices(t.random());
     const std::optional<Group> group = draw(choices, budget);

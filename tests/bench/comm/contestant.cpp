@@ -65,14 +65,13 @@ bool readable(int file) {
 
 }  // namespace
 
-Contestant::Contestant(std::string name, uint32_t size, std::vector<std::string> command, bool launcher,
-                       uint32_t ways)
+Contestant::Contestant(std::string name, uint32_t size, const std::vector<Command>& commands, uint32_t ways)
     : name_(std::move(name)), size_(size), ways_(ways), sockets_(size, -1) {
   folder_ = std::filesystem::temp_directory_path() / "tenon-bench-XXXXXX";
   if (mkdtemp(folder_.data()) == nullptr)
     give_up("cannot make " + folder_);
   else
-    start(command, launcher);
+    start(commands);
 }
 
 Contestant::~Contestant() {
@@ -81,20 +80,20 @@ Contestant::~Contestant() {
   std::filesystem::remove_all(folder_, none);
 }
 
-void Contestant::start(const std::vector<std::string>& command, bool launcher) {
+void Contestant::start(const std::vector<Command>& commands) {
   const std::string path = folder_ + "/socket", meeting = folder_ + "/meeting";
   std::filesystem::create_directory(meeting);
   const int listening = listening_at(path);
   if (listening < 0) return give_up("cannot listen at " + path);
-  for (uint32_t rank = 0; rank < (launcher ? 1 : size_); ++rank) {
-    std::vector<std::string> words;
-    for (const std::string& word : command)
+  for (uint32_t rank = 0; rank < commands.size(); ++rank) {
+    Command words;
+    for (const std::string& word : commands[rank])
       words.push_back(filled(filled(filled(word, "{socket}", path), "{meeting}", meeting), "{rank}",
                              std::to_string(rank)));
     const pid_t child = spawned(std::move(words));
     if (child < 0) {
       close(listening);
-      return give_up(command[0] + " could not be started");
+      return give_up(commands[rank][0] + " could not be started");
     }
     children_.push_back(child);
   }

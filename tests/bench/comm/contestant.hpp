@@ -16,10 +16,11 @@ namespace bench {
 
 class Contestant {
  public:
-  // Starts processes that enter at a socket which this listens on. `command` is the program and its arguments; "{socket}",
-  // "{rank}" and "{meeting}" in them stand for what they say. `launcher`: it starts all ranks itself. [one thread; blocks]
-  Contestant(std::string name, uint32_t size, std::vector<std::string> command, bool launcher,
-             uint32_t ways = 1);
+  // A program and its arguments; "{socket}", "{rank}" and "{meeting}" in them stand for what they say.
+  using Command = std::vector<std::string>;
+  // Starts processes that enter at a socket which this listens on: one for each rank, or `commands` has one alone, which
+  // starts all ranks itself. [one thread; blocks]
+  Contestant(std::string name, uint32_t size, const std::vector<Command>& commands, uint32_t ways = 1);
   Contestant(const Contestant&) = delete;
   Contestant& operator=(const Contestant&) = delete;
   ~Contestant();
@@ -38,7 +39,7 @@ class Contestant {
   double run();
 
  private:
-  void start(const std::vector<std::string>& command, bool launcher);
+  void start(const std::vector<Command>& commands);
   void wait_for_ranks(int listening);
   double ask(const Task& task);
   void give_up(const std::string& why);

@@ -28,7 +28,7 @@ class GlooPlayer final : public Player {
                                                              static_cast<int>(seat.size))),
         memory_(most_bytes / sizeof(float)) {
     gloo::transport::tcp::attr where;
-    where.hostname = "127.0.0.1";
+    where.hostname = seat.address.empty() ? "127.0.0.1" : seat.address;
     auto device = gloo::transport::tcp::CreateDevice(where);
     gloo::rendezvous::FileStore store(seat.meeting);
     context_->connectFullMesh(store, device);

@@ -5,14 +5,23 @@
 #include "player.hpp"
 
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace bench {
 
 // Where a rank stands. `meeting` is a folder that is empty at first, `floor` a file of most_bytes and a page for each rank.
+// `host` and `address` are of one host among several, each with a network of its own; empty: all are on this one.
 struct Seat {
   uint32_t rank = 0, size = 1;
   std::string meeting{}, floor{};
+  std::string host{}, address{};
 };
+
+// The command of a rank of `who` ("tenon", "private", "gloo", "floor"), as `play_here` understands it.
+std::vector<std::string> command_of(const std::string& who, const Seat& seat);
+// Plays the rank that the command's words name, until the conductor hangs up; the status to exit with.
+int play_here(char** words);
 
 // Ours, over the CPU plugin, in buffers of its pool. `shared`: whose pages the other ranks reach.
 std::unique_ptr<Player> tenon_player(const Seat& seat, bool shared);

@@ -24,20 +24,22 @@ void must(const tenon::Status& status) {
   std::exit(1);
 }
 
-tenon::Runtime open_runtime(bool shared) {
+tenon::Runtime open_runtime(const Seat& seat, bool shared) {
   const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
   tenon::RuntimeOptions options{
       .use_environment = false, .use_install_path = false, .probe = tenon::Probe::off};
   options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
   options.options["cpu.threads"] = "1";
   options.options["cpu.share_memory"] = shared ? "with_peers" : "never";
+  if (!seat.host.empty()) options.options["cpu.host"] = seat.host;
+  if (!seat.address.empty()) options.options["cpu.interface"] = seat.address;
   return must(tenon::Runtime::open(std::move(options)));
 }
 
 class TenonPlayer final : public Player {
  public:
   TenonPlayer(const Seat& seat, bool shared)
-      : runtime_(open_runtime(shared)),
+      : runtime_(open_runtime(seat, shared)),
         device_(must(runtime_.device("cpu"))),
         stream_(must(device_.stream())),
         comm_(must(tenon::Communicator::create(device_, must(tenon::Store::in_folder(seat.meeting)),

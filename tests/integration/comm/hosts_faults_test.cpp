@@ -3,12 +3,11 @@
 //
 // Invariant: the parent loads no plugin, and no child is left when a case ends.
 #include "on_hosts.hpp"
+#include "support/networks.hpp"
 
 #include <chrono>
 #include <cstdio>
 
-#include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 
 using namespace comm_test;
@@ -28,46 +27,6 @@ void check_fault(const Map& map, int signal, int32_t code, Timeout timeout) {
   if (signal == SIGSTOP) kill(children.back(), SIGKILL);
   CHECK(ended(children.back()) == -SIGKILL);
 }
-
-// Two networks that reach each other over one wire, for the life of this.
-class Networks {
- public:
-  Networks() {
-    const std::string mark = "tnh" + std::to_string(getpid());
-    for (const char* side : {"a", "b"}) names_.push_back(mark + side);
-    made_ = geteuid() == 0 && ip("netns add " + names_[0]) && ip("netns add " + names_[1]) &&
-            ip("link add " + names_[0] + " netns " + names_[0] + " type veth peer name " + names_[1] +
-               " netns " + names_[1]);
-    for (size_t i = 0; made_ && i < 2; ++i) {
-      made_ = ip("-n " + names_[i] + " addr add " + address(i) + "/30 dev " + names_[i]) &&
-              ip("-n " + names_[i] + " link set lo up") &&
-              ip("-n " + names_[i] + " link set " + names_[i] + " up");
-    }
-  }
-  Networks(const Networks&) = delete;
-  Networks& operator=(const Networks&) = delete;
-  ~Networks() {
-    for (const std::string& name : names_) ip("netns del " + name);
-  }
-
-  explicit operator bool() const { return made_; }
-  static std::string address(size_t side) { return side == 0 ? "10.231.78.1" : "10.231.78.2"; }
-  const std::string& interface(size_t side) const { return names_[side]; }
-  // Moves this process there.
-  Status enter(size_t side) const {
-    const int space = open(("/run/netns/" + names_[side]).c_str(), O_RDONLY | O_CLOEXEC);
-    const bool there = space >= 0 && setns(space, CLONE_NEWNET) == 0;
-    if (space >= 0) close(space);
-    return there ? Status() : Status(TN_INTERNAL, "cannot enter " + names_[side]);
-  }
-
- private:
-  static bool ip(const std::string& words) {
-    return std::system(("ip " + words + " 2>/dev/null").c_str()) == 0;
-  }
-  std::vector<std::string> names_;
-  bool made_ = false;
-};
 
 }  // namespace
 
@@ -107,14 +66,14 @@ TEST_CASE("hosts: a rank that is killed with large sums under way is TN_PEER_LOS
 
 TEST_CASE("hosts: networks of their own are reached over the interface that is named, or not at all") {
   NEEDS_HOSTS();
-  const Networks networks;
+  const tenon::test::Networks networks;
   if (!networks) TENON_SKIP("netns", "no network namespaces here; run as root where `ip netns` works");
   const tenon::test::TempFolder named, unnamed;
   const auto joined = start(4, [&](uint32_t rank) -> Status {
     const size_t side = rank / 2;
     TN_TRY(networks.enter(side));
     std::map<std::string, std::string> over;
-    over["cpu.interface"] = rank % 2 == 0 ? Networks::address(side) : networks.interface(side);
+    over["cpu.interface"] = rank % 2 == 0 ? tenon::test::Networks::address(side) : networks.interface(side);
     Rank r = TN_TRY(
         join_on(side == 0 ? 'a' : 'b', named.path(), rank, 4, {.timeout = std::chrono::seconds(20)}, over));
     return checked_sum(r, 500'000);
@@ -129,4 +88,59 @@ TEST_CASE("hosts: networks of their own are reached over the interface that is n
     return right ? Status() : Status(TN_INTERNAL, "got: " + std::string(r.message()));
   });
   for (const pid_t child : refused) CHECK(ended(child) == 0);
+}
+
+namespace {
+
+using tenon::test::Networks;
+
+// A rank on each side of the wire, joined over it.
+std::vector<pid_t> on_both_sides(const Networks& networks, const std::string& folder, Timeout timeout,
+                                 const std::function<Status(Rank&)>& body) {
+  return start(2, [&](uint32_t rank) -> Status {
+    TN_TRY(networks.enter(rank));
+    Rank r = TN_TRY(join_on(rank == 0 ? 'a' : 'b', folder, rank, 2, {.timeout = timeout},
+                            {{"cpu.interface", Networks::address(rank)}}));
+    return body(r);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("hosts: a wire that is cut is told to both sides within the timeout") {
+  NEEDS_HOSTS();
+  const Networks networks;
+  if (!networks) TENON_SKIP("netns", "no network namespaces here; run as root where `ip netns` works");
+  const tenon::test::TempFolder folder;
+  const auto children =
+      on_both_sides(networks, folder.path(), std::chrono::seconds(2), [&](Rank& r) -> Status {
+        TN_TRY(checked_sum(r, 500'000));
+        TN_TRY(r.comm.barrier(r.stream));
+        TN_TRY(r.stream.sync());
+        if (r.rank == 0 && !networks.cut(true)) return Status(TN_INTERNAL, "the wire could not be cut");
+        const auto begin = Clock::now();
+        const Status told = sum(r, 500'000);
+        const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+        std::printf("rank %u was told after %.2f s: %s\n", r.rank, seconds,
+                    std::string(told.message()).c_str());
+        std::fflush(stdout);
+        const bool named =
+            told.message().find("rank " + std::to_string(1 - r.rank)) != std::string_view::npos;
+        const bool right = (told.code() == TN_TIMEOUT || told.code() == TN_PEER_LOST) && named && seconds < 3;
+        return right ? Status() : Status(TN_INTERNAL, "got: " + std::string(told.message()));
+      });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+}
+
+TEST_CASE("hosts: a wire so slow that a sum takes longer than the timeout is no fault") {
+  NEEDS_HOSTS();
+  const Networks networks;
+  if (!networks || !networks.shape("16mbit"))
+    TENON_SKIP("netns", "no network namespaces here; run as root where `ip netns` and `tc` work");
+  const tenon::test::TempFolder folder;
+  const auto begin = Clock::now();
+  const auto children = on_both_sides(networks, folder.path(), std::chrono::seconds(1),
+                                      [](Rank& r) { return checked_sum(r, 1'200'000); });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+  CHECK(std::chrono::duration<double>(Clock::now() - begin).count() > 1.5);  // 4.8 MB at 2 MB/s
 }

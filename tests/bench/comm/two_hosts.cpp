@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// two_hosts.cpp: 64 MB over a wire that is slower than memory: what crosses it once decides.
+//
+// The limit is arithmetic: each host must hear half of the other's sum and all of its own half's result, 64 MB each way.
+#include "../../support/networks.hpp"
+#include "parts.hpp"
+#include "players.hpp"
+#include "turns.hpp"
+
+#include <sys/stat.h>
+
+#include <deque>
+#include <filesystem>
+#include <fstream>
+
+namespace bench {
+namespace {
+
+using tenon::test::Networks;
+
+constexpr uint32_t four = 4;
+constexpr uint64_t megabytes_64 = 64 << 20;
+
+std::vector<Contestant::Command> on_both(const Networks& networks, const char* who) {
+  std::vector<Contestant::Command> out;
+  for (uint32_t rank = 0; rank < four; ++rank) {
+    const size_t side = rank / (four / 2);
+    out.push_back(
+        command_of(who, {.size = four, .host = networks.name(side), .address = Networks::address(side)}));
+  }
+  return out;
+}
+
+#ifdef BENCH_OPENMPI
+// What Open MPI takes for ssh: the other side's network.
+std::string write_agent(const Networks& networks) {
+  const std::string path = std::filesystem::temp_directory_path() / (networks.name(1) + "-agent");
+  std::ofstream(path) << "#!/bin/sh\nshift\nexec ip netns exec " << networks.name(1) << " sh -c \"$*\"\n";
+  chmod(path.c_str(), 0700);
+  return path;
+}
+
+Contestant::Command open_mpi(const Networks& networks, const std::string& agent) {
+  const std::string half = ":" + std::to_string(four / 2), wire = Networks::address(0) + "/30";
+  return {"ip",
+          "netns",
+          "exec",
+          networks.name(0),
+          BENCH_OPENMPI_RUN,
+          "--allow-run-as-root",
+          "--oversubscribe",
+          "--bind-to",
+          "none",
+          "--host",
+          Networks::address(0) + half + "," + Networks::address(1) + half,
+          "--mca",
+          "plm_rsh_agent",
+          agent,
+          "--mca",
+          "btl_tcp_if_include",
+          wire,
+          "--mca",
+          "oob_tcp_if_include",
+          wire,
+          "-n",
+          std::to_string(four),
+          BENCH_OPENMPI,
+          "{socket}"};
+}
+#endif
+
+void left_out_both(const std::string& why) {
+  for (const char* speed : {"1Gbit", "10Gbit"}) left_out(std::string("two_hosts_64MB/") + speed, why);
+}
+
+}  // namespace
+
+void two_hosts() {
+  const Networks networks;
+  if (!networks) return left_out_both("no network namespaces here: it needs root and `ip netns`");
+  if (!networks.shape("1gbit")) return left_out_both("no wire of a given speed here: it needs `tc`");
+  Contestant ours("tenon", four, on_both(networks, "tenon"));
+  std::deque<Contestant> rivals;
+#ifdef BENCH_GLOO
+  rivals.emplace_back("gloo", four, on_both(networks, "gloo"), gloo_ways);
+#endif
+#ifdef BENCH_OPENMPI
+  const std::string agent = write_agent(networks);
+  rivals.emplace_back("Open MPI", four, std::vector<Contestant::Command>{open_mpi(networks, agent)});
+  std::filesystem::remove(agent);
+#endif
+  for (const int gigabits : {1, 10}) {
+    networks.shape(std::to_string(gigabits) + "gbit");
+    const std::string name = "two_hosts_64MB/" + std::to_string(gigabits) + "Gbit";
+    std::vector<Contestant*> others;
+    for (Contestant& rival : rivals) others.push_back(&rival);
+    const double least_ms = static_cast<double>(megabytes_64) * 8 / (gigabits * 1e6);
+    take_turns({.name = name, .unit = "ms", .limit = least_ms}, ours, others, Form::back_to_back,
+               megabytes_64, nullptr, 1e-3);
+  }
+}
+
+}  // namespace bench
