@@ -2,7 +2,8 @@
 // plugin.cpp: the entry, the identity and the devices of this machine.
 //
 // Options of the host: `threads`, how many threads one command may use (default: the processors of the device);
-// `share_memory`, whether other processes may open large allocations: "never", "with_peers" (default), "always"; `host` and
+// `share_memory`, whether other processes may open large allocations: "never", "with_peers" (default), "always"; `read_memory`,
+// whether ranks read each other's other memory: "with_peers" (default), "never"; `host` and
 // `interface`, where communicators between hosts find this one (comm/hosts.hpp); `engine` and
 // `isa`, who runs elementwise passes and with which instructions (default: the fastest); `search`, `workspace_limit`, `cache`
 // and `prefer` (kernels/search.hpp).
@@ -106,7 +107,9 @@ class Plugin {
     driver::Fence::prepare();
     SpinSeat::look_at_affinity();
     const Sharing sharing = TN_TRY(sharing_wanted());
-    segments_.stand_at({.host = text_of("host"), .interface = text_of("interface")});
+    const bool reads = TN_TRY(chosen<bool>(
+        host_, "read_memory", std::array<Choice<bool>, 2>{{{"with_peers", true}, {"never", false}}}));
+    segments_.stand_at({.host = text_of("host"), .interface = text_of("interface"), .reads = reads});
     tell_reach();
     return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), std::move(search), sharing,
                                          host_, roster_, segments_);

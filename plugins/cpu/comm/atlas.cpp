@@ -4,6 +4,9 @@
 
 #include <tenon/author/text.hpp>
 
+#include <algorithm>
+#include <cstring>
+
 namespace tenon::cpu::comm {
 
 using author::text;
@@ -45,6 +48,23 @@ Result<std::byte*> Atlas::find(uint32_t rank, const Window& window, uint64_t byt
     return Status(TN_INVALID, text(member_.in_words(rank), " lends ", bytes, " bytes at ", window.offset,
                                    " of a memory of ", sheet.bytes));
   return sheet.at + window.offset;
+}
+
+bool Atlas::fetch(uint32_t rank, const Window& window, uint64_t skip, std::span<std::byte> to) {
+  const uint64_t from = window.address + skip;
+  for (uint64_t at = 0; at < to.size(); at += piece) {
+    const auto part = to.subspan(at, std::min(piece, to.size() - at));
+    if (member_.same_process(rank)) {
+      std::memmove(part.data(), reinterpret_cast<const std::byte*>(from + at), part.size());
+    } else if (!system::read_from(member_.process_of(rank), from + at, part)) {
+      (void)member_.fail(TN_PEER_LOST, text(member_.in_words(rank),
+                                            " has ended, or has freed a buffer that a "
+                                            "collective still uses"));
+      return false;
+    }
+    if (!member_.goes_on()) return false;
+  }
+  return true;
 }
 
 }  // namespace tenon::cpu::comm

@@ -8,6 +8,7 @@
 #include "member.hpp"
 
 #include <map>
+#include <span>
 
 namespace tenon::cpu::comm {
 
@@ -18,11 +19,14 @@ class Atlas {
   Atlas& operator=(const Atlas&) = delete;
   ~Atlas();
 
-  // Whether `rank` lends these bytes to this process at all. [one thread; does not block; cannot fail]
+  // Whether these bytes of `rank` have an address here. [one thread; does not block; cannot fail]
   bool reaches(uint32_t rank, const Window& window) noexcept {
     if (window.kind == Window::none || member_.same_process(rank)) return true;
     return window.kind == Window::shared && member_.open();
   }
+  // Copies bytes of `rank` that need not have one; only when Member::readable(), or reaches(). False when the group was
+  // given up, or has just failed. [one thread; may block]
+  bool fetch(uint32_t rank, const Window& window, uint64_t skip, std::span<std::byte> to);
   // Their address here; only when reaches(). TN_PEER_LOST, TN_NO_MEMORY, TN_INVALID. [one thread; may block; may fail]
   Result<std::byte*> find(uint32_t rank, const Window& window, uint64_t bytes);
   // `rank` has given shared memory back `freed` times: when that is news, its maps are dropped.

@@ -69,6 +69,8 @@ Status Collector::run(std::span<const Operation> operations, uint64_t sequence, 
     done = run_eager(operations);
   } else if (bridge_ == nullptr && all_reachable()) {
     done = run_direct(operations);
+  } else if (bridge_ == nullptr && member_.readable()) {
+    done = run_fetched(operations);
   } else {
     for (uint32_t i = 0; i < operations.size() && done.ok(); ++i) {
       gather_factors(operations[i], i);

@@ -2,12 +2,14 @@
 // collect.hpp: the collectives of one group, from its announcement to the last byte.
 //
 // Every rank lays its cards on its board and finishes a step; then each compares all cards with its own, which is the order
-// check. Three ways carry the data:
+// check. Four ways carry the data:
 //
 //   eager   little data lies on the boards beside the cards, so one step is all
 //   direct  all buffers can be reached: each rank reduces its slice from their owners' pages and writes it to all of
 //           them, or takes what it wants from where it lies; two steps
-//   staged  what cannot be reached goes through each rank's stage, a piece at a time
+//   fetched what has no address in other processes, and may be read by them: each rank reads what it needs; two steps, for sums
+//           of all three
+//   staged  what cannot be reached either way goes through each rank's stage, a piece at a time
 //
 // Between hosts it is eager or staged: what the others of a host would read of a rank's board or stage is sent there first
 // (cross.cpp), so everything after that is the same.
@@ -57,6 +59,11 @@ class Collector {
 
   Status run_eager(std::span<const Operation> operations);
   Status run_direct(std::span<const Operation> operations);
+  Status run_fetched(std::span<const Operation> operations);
+  bool fetch(const Operation& operation, uint32_t index);
+  bool fetch_sum(const Operation& operation, uint32_t index, uint64_t skip_bytes, uint64_t count,
+                 std::byte* to);
+  bool fetch_results(const Operation& operation, uint32_t index);
   Status run_staged(const Operation& operation);
   Status stage_slices(const Operation& operation, const Part& part);
   Status push_slice(const Operation& operation, uint32_t index);
@@ -92,6 +99,7 @@ class Collector {
   std::vector<const std::byte*> sources_, moved_sources_;
   std::vector<std::byte*> outs_, moved_outs_;
   std::vector<uint64_t> factors_;
+  std::vector<std::byte> fetched_;  // a piece of each other rank's
   std::vector<Bridge::Leaving> leaving_;
   std::vector<Bridge::Coming> coming_;
 };

@@ -18,6 +18,7 @@ struct Where {
   std::string host{};  // this host's name; "": the system's
   std::string interface {
   };  // over which other hosts are reached: a name, or an address of this machine; "": none said
+  bool reads = true;  // the memory of other ranks on this host, where it has no address here
 };
 
 class Hosts {

@@ -122,12 +122,25 @@ Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& tic
   }
 }
 
-// Tries whether this process can open what the others will want to lend.
-void try_doors(Member& member, uint64_t inode) {
+// Whether this process can read the memory of rank `q`'s: what all of them have mapped must be there.
+bool reads(Member& member, uint32_t q) {
+  Header& own = member.segment().header();
+  const uint64_t nonce = own.nonce.load();
+  const auto offset =
+      static_cast<uint64_t>(reinterpret_cast<const std::byte*>(&own.nonce) - member.segment().base());
+  std::array<std::byte, sizeof nonce> found{};
+  return system::read_from(member.process_of(q), member.slot(q).base + offset, found) &&
+         std::memcmp(found.data(), &nonce, sizeof nonce) == 0;
+}
+
+// Tries whether this process can open what the others will want to lend, and read what they cannot.
+void try_doors(Member& member, uint64_t inode, bool may_read) {
+  if (!may_read) member.segment().header().unread.store(1);
   for (const uint32_t q : member.mates()) {
     if (member.same_process(q)) continue;
     const auto door = system::open_in(member.process_of(q), member.slot(q).descriptor);
     if (!door.ok() || system::inode_of(*door) != inode) member.segment().header().closed.store(1);
+    if (may_read && !reads(member, q)) member.segment().header().unread.store(1);
   }
 }
 
@@ -261,7 +274,7 @@ Result<Joined> Segments::join(const Ticket& ticket) {
   Header& header = member.segment().header();
   TN_TRY(await_mates(attempt, member));
   TN_TRY(member.meet());
-  try_doors(member, id.inode);
+  try_doors(member, id.inode, own.reads);
   header.settled.fetch_add(1);
   system::wake_all(header.settled);
   TN_TRY(await_all(member, header.settled, ticket, attempt.deadline, true));

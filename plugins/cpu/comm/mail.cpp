@@ -58,7 +58,7 @@ void Mail::send(const Letter& letter, State& state) {
     channel.count = letter.count;
     channel.dtype = letter.dtype;
     channel.window = letter.window;
-    channel.streams = atlas_.reaches(letter.peer, letter.window) ? 0 : 1;
+    channel.streams = member_.readable() || atlas_.reaches(letter.peer, letter.window) ? 0 : 1;
     channel.offered.store(taken + 1, std::memory_order_seq_cst);
     member_.ring(letter.peer);
     state.open = true;
@@ -114,6 +114,8 @@ bool Mail::look_at(const Letter& letter, Channel& channel) {
 
 bool Mail::take_whole(const Letter& letter, const Channel& channel) {
   if (letter.bytes == 0) return true;
+  if (!atlas_.reaches(letter.peer, channel.window))
+    return atlas_.fetch(letter.peer, channel.window, 0, {letter.data, letter.bytes});
   const Result<std::byte*> from = atlas_.find(letter.peer, channel.window, letter.bytes);
   if (!from.ok()) {
     (void)member_.fail(from.code(), std::string(from.message()));

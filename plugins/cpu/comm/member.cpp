@@ -77,6 +77,7 @@ Status Member::arrive(const system::Fd& memory) {
   }
   arrived_ = true;
   own.descriptor = memory.get();
+  own.base = reinterpret_cast<uint64_t>(segment_->base());
   const auto processors = system::processors();
   std::copy(processors.begin(), processors.end(), own.processors);
   Header& header = segment_->header();
@@ -116,6 +117,7 @@ void Member::look_at_processors() noexcept {
   for (const uint64_t word : all) count += std::popcount(word);
   crowded_ = count < 2 || static_cast<size_t>(count) < mates_.size();
   open_ = segment_->header().closed.load() == 0;
+  readable_ = segment_->header().unread.load() == 0;
 }
 
 std::string Member::in_words(uint32_t rank) const {

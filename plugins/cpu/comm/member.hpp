@@ -55,6 +55,8 @@ class Member {
   bool one_process() const noexcept { return one_process_; }
   // Each mate can open shared memory of each other.
   bool open() const noexcept { return open_; }
+  // Each mate can read all memory of each other.
+  bool readable() const noexcept { return readable_; }
 
   // Takes the rank's slot; `memory` is the segment's own, for others to try. TN_INVALID when it is taken.
   // [one thread, once; does not block; may fail]
@@ -137,7 +139,7 @@ class Member {
   const int32_t process_;
   std::vector<Peer> peers_;
   std::vector<uint32_t> mates_;
-  bool arrived_ = false, one_process_ = false, open_ = false, crowded_ = true;
+  bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, crowded_ = true;
   uint32_t epoch_ = 0;
   Condition* meanwhile_ = nullptr;
   uint64_t sequence_ = 0;

@@ -23,7 +23,7 @@ struct Window {
   int32_t number = -1;   // shared: the descriptor in the owner's process …
   uint64_t inode = 0;    // … and what must be found behind it
   uint64_t offset = 0;   // shared: in that memory
-  uint64_t address = 0;  // in the owner's process
+  uint64_t address = 0;  // in the owner's process, where it can be read
 };
 
 // One collective as the other ranks must know it.
@@ -69,6 +69,7 @@ struct Slot {
   std::atomic<uint32_t> inside;               // 1: in a group, and may touch memory of others
   std::atomic<uint32_t> gone;                 // 1: destroyed its communicator
   int32_t descriptor;                         // of the segment in its process, for others to try
+  uint64_t base;                              // of the segment in its process, for others to read
   uint64_t processors[system::processor_words];
 };
 
@@ -99,6 +100,7 @@ struct Header {
   std::atomic<uint32_t> arrived;  // ranks that have a slot
   std::atomic<uint32_t> settled;  // ranks that have looked at all others
   std::atomic<uint32_t> closed;   // 1: some rank cannot open another's memory
+  std::atomic<uint32_t> unread;   // 1: some rank cannot read another's memory, or is told not to
   std::atomic<uint64_t> nonce;    // the id's
   Failure failure;
 };

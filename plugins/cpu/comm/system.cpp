@@ -20,6 +20,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace tenon::cpu::comm::system {
@@ -115,6 +116,18 @@ Result<Fd> open_in(int32_t pid, int number) {
                       ", the memory of another rank: run all ranks as one user, and "
                       "let them look at each other (no hidepid, PR_SET_DUMPABLE left at 1)"),
                  why);
+}
+
+bool read_from(int32_t pid, uint64_t address, std::span<std::byte> to) noexcept {
+  while (!to.empty()) {
+    const iovec here{to.data(), to.size()},
+        there{reinterpret_cast<void*>(static_cast<uintptr_t>(address)), to.size()};
+    const ssize_t came = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    if (came <= 0) return false;
+    to = to.subspan(static_cast<size_t>(came));
+    address += static_cast<uint64_t>(came);
+  }
+  return true;
 }
 
 uint64_t inode_of(const Fd& memory) noexcept {

@@ -65,6 +65,10 @@ Result<Fd> open_in(int32_t pid, int number);
 uint64_t inode_of(const Fd& memory) noexcept;
 uint64_t bytes_of(const Fd& memory) noexcept;
 
+// Copies out of the memory of process `pid`, whatever that memory is; false when it has ended, has not got it, or this one
+// may not. [any-thread; may block; may fail]
+bool read_from(int32_t pid, uint64_t address, std::span<std::byte> to) noexcept;
+
 // nullptr when there is no room for it. [any-thread; may block; may fail]
 std::byte* map(const Fd& memory, uint64_t bytes) noexcept;
 void unmap(std::byte* at, uint64_t bytes) noexcept;

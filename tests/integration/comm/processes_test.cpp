@@ -74,11 +74,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("processes: random collectives on shared and on private buffers are the reference's") {
+TEST_CASE("processes: random collectives on shared, on private and on staged buffers are the reference's") {
   const uint64_t seed = tenon::test::seed();
   const auto rounds = tenon::test::full_or<uint64_t>("rounds", 40, 1'000);
   for (const uint32_t size : {2u, 3u}) {
-    for (const char* sharing : {"always", "never"}) {
+    for (const char* sharing : {"always", "never", "staged"}) {
       const tenon::test::TempFolder folder;
       const auto children = start(size, [&](uint32_t rank) -> Status {
         const Store store = TN_TRY(Store::in_folder(folder.path()));
@@ -91,8 +91,8 @@ TEST_CASE("processes: random collectives on shared and on private buffers are th
   }
 }
 
-TEST_CASE("processes: messages reach shared and private buffers, and swap in place") {
-  for (const char* sharing : {"always", "never"}) {
+TEST_CASE("processes: messages reach shared, private and staged buffers, and swap in place") {
+  for (const char* sharing : {"always", "never", "staged"}) {
     const tenon::test::TempFolder folder;
     const auto children = start(3, [&](uint32_t rank) -> Status {
       const Store store = TN_TRY(Store::in_folder(folder.path()));
