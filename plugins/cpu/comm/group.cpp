@@ -97,12 +97,12 @@ class Reader {
     if (op_.kind == TN_COMM_BARRIER) {
       operation.dtype = 0;
       operation.count = 0;
-      return add(std::move(operation));
+      return add(operation);
     }
     if (is_rooted(op_.kind)) operation.root = op_.peer;
     if (reduces(op_.kind)) TN_TRY(read_reduction(operation));
     TN_TRY(read_sides(operation));
-    return add(std::move(operation));
+    return add(operation);
   }
 
   Status read_reduction(Operation& operation) const {
@@ -136,10 +136,10 @@ class Reader {
     return {};
   }
 
-  Status add(Operation operation) {
+  Status add(const Operation& operation) {
     if (out_.operations.size() == Board::most_cards)
       return refuse(TN_UNSUPPORTED, text("more than ", Board::most_cards, " collectives in one group"));
-    out_.operations.push_back(std::move(operation));
+    out_.operations.push_back(operation);
     return {};
   }
 
