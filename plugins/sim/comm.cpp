@@ -38,7 +38,7 @@ Comm::~Comm() {
   auto lock = fabric_.lock();
   if (!attached_) return;
   look(driver::now_ns());  // a group that was passed over just now
-  fabric_.detach(lock, *this);
+  fabric_.detach(lock, *this, goodbye_ns_);
 }
 
 Result<std::unique_ptr<Comm>> Comm::create(comm::Fabric& fabric, Scheduler& scheduler, Ticket ticket,
@@ -227,6 +227,7 @@ bool Comm::seen_out(uint64_t timeout_ns) {
 }
 
 Status Comm::finish(uint64_t timeout_ns) {
+  goodbye_ns_ = std::clamp(timeout_ns, grace_ns, std::max(grace_ns, ticket_.timeout_ns));
   if (seen_out(timeout_ns)) return {};
   const std::string why = text(submitted_ - ended_->load(), " groups were pending when rank ", ticket_.rank,
                                " destroyed communicator '", ticket_.name, "'");

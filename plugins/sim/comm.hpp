@@ -75,7 +75,8 @@ class Comm final : comm::Ear {
   uint64_t due_ns_ = UINT64_MAX;
 
   std::atomic<bool> passed_over_{false};
-  uint64_t submitted_ = 0;  // the submitting thread's
+  uint64_t goodbye_ns_ = 1'000'000'000;  // how long it may take to leave
+  uint64_t submitted_ = 0;               // the submitting thread's
   std::shared_ptr<std::atomic<uint64_t>> ended_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 

@@ -12,8 +12,6 @@ using driver::Socket;
 namespace {
 
 constexpr uint64_t never = UINT64_MAX;
-// How long a rank that leaves waits to be let go.
-constexpr uint64_t goodbye_ns = 1'000'000'000;
 
 }  // namespace
 
@@ -54,9 +52,9 @@ void Fabric::say(Ear& ear, const Frame& frame) {
   ring();
 }
 
-void Fabric::detach(Lock& lock, Ear& ear) {
+void Fabric::detach(Lock& lock, Ear& ear, uint64_t patience_ns) {
   say(ear, frame_of(Topic::left));
-  (void)wait(lock, driver::now_ns() + goodbye_ns, [&] {
+  (void)wait(lock, driver::now_ns() + patience_ns, [&] {
     const Line* const line = line_of(ear);
     return line == nullptr || line->wire.cut;
   });
@@ -183,12 +181,21 @@ void Fabric::tend_home(Home& home, uint64_t now_ns) {
     move(guest.wire);
     while (const auto frame = guest.wire.reel.pop()) receive(home, guest, *frame, now_ns);
     if (guest.wire.reel.torn()) guest.wire.cut = true;
-    if (guest.wire.cut && guest.rank) home.hub->lose(*guest.rank);
+    if (guest.wire.cut && guest.rank && !guest.leaves) home.hub->lose(*guest.rank);
   }
   home.hub->look(now_ns);
   for (Home::Guest& guest : home.guests) move(guest.wire);
+  let_go(home);
   if (home.hub->stands() || home.hub->failed()) home.door.reset();
   home.guests.remove_if([](const Home::Guest& guest) { return guest.wire.cut; });
+}
+
+// Those who leave, once nothing is left to be sent to those who stay.
+void Fabric::let_go(Home& home) {
+  const bool unsent = std::ranges::any_of(home.guests, [](const Home::Guest& guest) {
+    return !guest.leaves && !guest.wire.cut && !guest.wire.reel.unsent().empty();
+  });
+  for (Home::Guest& guest : home.guests) guest.wire.cut = guest.wire.cut || (guest.leaves && !unsent);
 }
 
 void Fabric::receive(Home& home, Home::Guest& guest, const Frame& frame, uint64_t now_ns) {
@@ -219,7 +226,7 @@ void Fabric::receive(Home& home, Home::Guest& guest, const Frame& frame, uint64_
       break;
     case Topic::left:
       hub.leave(*guest.rank);
-      guest.wire.cut = true;
+      guest.leaves = true;
       break;
     default:
       guest.wire.cut = true;

@@ -47,8 +47,8 @@ class Fabric {
   // With the lock held. `ear` is heard of until it is taken off.
   Status attach(Ear& ear, const Place& place, const Hello& hello);
   void say(Ear& ear, const Frame& frame);
-  // Says goodbye, and waits a moment for the hub to have heard it. [any-thread; blocks]
-  void detach(Lock& lock, Ear& ear);
+  // Says goodbye, and waits for the hub to let it go: its process may end then, with a hub in it or without. [any-thread; blocks]
+  void detach(Lock& lock, Ear& ear, uint64_t patience_ns);
   // Until `done`, which something heard may change; false after the deadline. [any-thread; blocks]
   bool wait(Lock& lock, uint64_t deadline_ns, const std::function<bool()>& done);
   void changed() { changed_.notify_all(); }
@@ -67,6 +67,7 @@ class Fabric {
     struct Guest {
       Wire wire;
       std::optional<uint64_t> rank{};
+      bool leaves = false;  // has said so, and is let go when all the others have what they were sent
     };
     std::list<Guest> guests{};
     std::unique_ptr<Hub> hub{};
@@ -86,6 +87,7 @@ class Fabric {
   void tend_home(Home& home, uint64_t now_ns);
   void receive(Home& home, Home::Guest& guest, const Frame& frame, uint64_t now_ns);
   static void move(Wire& wire);
+  static void let_go(Home& home);
   Line* line_of(const Ear& ear);
 
   std::mutex mutex_;
