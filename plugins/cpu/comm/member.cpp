@@ -239,7 +239,8 @@ void Member::leave() noexcept {
   system::wake_all(slot(rank_).inside);
   // A rank that gave no sign of life in all that time is stopped, and will not leave either.
   const bool late = segment_->header().failure.code.load() == static_cast<uint32_t>(TN_TIMEOUT);
-  const uint64_t patience = driver::deadline_after(late ? std::min(hands_off_ns, timeout_ / 32) : hands_off_ns);
+  const uint64_t patience =
+      driver::deadline_after(late ? std::min(hands_off_ns, timeout_ / 32) : hands_off_ns);
   for (const uint32_t q : mates_) {
     Slot& other = slot(q);
     while (other.inside.load(std::memory_order_seq_cst) != 0) {

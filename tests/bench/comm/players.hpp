@@ -18,13 +18,15 @@ struct Seat {
   std::string host{}, address{};
 };
 
-// The command of a rank of `who` ("tenon", "private", "gloo", "floor"), as `play_here` understands it.
+// The command of a rank of `who` ("tenon", "private", "hierarchy", "gloo", "floor"), as `play_here` understands it.
 std::vector<std::string> command_of(const std::string& who, const Seat& seat);
 // Plays the rank that the command's words name, until the conductor hangs up; the status to exit with.
 int play_here(char** words);
 
 // Ours, over the CPU plugin, in buffers of its pool. `shared`: whose pages the other ranks reach.
 std::unique_ptr<Player> tenon_player(const Seat& seat, bool shared);
+// The same through groups of the ranks of a host, by the route that measured costs choose.
+std::unique_ptr<Player> tenon_hierarchy(const Seat& seat);
 // Gloo's ring and its hypercube, over TCP on loopback. Empty: this build has no Gloo.
 std::unique_ptr<Player> gloo_player(const Seat& seat);
 inline constexpr uint32_t gloo_ways = 2;

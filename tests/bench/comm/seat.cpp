@@ -39,9 +39,10 @@ int play_here(char** words) {
                   .address = text_of(words[7])};
   if (!seat.host.empty() && !tenon::test::Networks::enter(seat.host).ok()) return 1;
   bind_to_processor(seat.rank);
-  const auto player = who == "gloo"    ? gloo_player(seat)
-                      : who == "floor" ? floor_player(seat)
-                                       : tenon_player(seat, who == "tenon");
+  const auto player = who == "gloo"        ? gloo_player(seat)
+                      : who == "floor"     ? floor_player(seat)
+                      : who == "hierarchy" ? tenon_hierarchy(seat)
+                                           : tenon_player(seat, who == "tenon");
   if (player == nullptr) return 1;
   const int conductor = enter(socket, seat.rank);
   if (conductor < 0) return 1;

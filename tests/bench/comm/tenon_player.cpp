@@ -36,7 +36,7 @@ tenon::Runtime open_runtime(const Seat& seat, bool shared) {
   return must(tenon::Runtime::open(std::move(options)));
 }
 
-class TenonPlayer final : public Player {
+class TenonPlayer : public Player {
  public:
   TenonPlayer(const Seat& seat, bool shared)
       : runtime_(open_runtime(seat, shared)),
@@ -54,7 +54,7 @@ class TenonPlayer final : public Player {
     tn_span span = buffer_.span();
     span.offset += static_cast<uint64_t>(data - memory_) * sizeof(float);
     span.bytes = count * sizeof(float);
-    must(comm_.all_reduce(stream_, span, span, tenon::f32));
+    reduce(span);
   }
   void finish() override { must(stream_.sync()); }
   void barrier() override {
@@ -62,7 +62,9 @@ class TenonPlayer final : public Player {
     must(stream_.sync());
   }
 
- private:
+ protected:
+  virtual void reduce(const tn_span& span) { must(comm_.all_reduce(stream_, span, span, tenon::f32)); }
+
   tenon::Runtime runtime_;
   tenon::Device device_;
   tenon::Stream stream_;
@@ -71,7 +73,21 @@ class TenonPlayer final : public Player {
   float* memory_ = nullptr;
 };
 
+class HierarchyPlayer final : public TenonPlayer {
+ public:
+  explicit HierarchyPlayer(const Seat& seat)
+      : TenonPlayer(seat, true), hierarchy_(must(tenon::Hierarchy::create(comm_))) {}
+
+ private:
+  void reduce(const tn_span& span) override {
+    must(hierarchy_.communicator().all_reduce(stream_, span, span, tenon::f32));
+  }
+  tenon::Hierarchy hierarchy_;
+};
+
 }  // namespace
+
+std::unique_ptr<Player> tenon_hierarchy(const Seat& seat) { return std::make_unique<HierarchyPlayer>(seat); }
 
 std::unique_ptr<Player> tenon_player(const Seat& seat, bool shared) {
   return std::make_unique<TenonPlayer>(seat, shared);

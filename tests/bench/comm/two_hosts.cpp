@@ -32,10 +32,12 @@ std::vector<Contestant::Command> on_both(const Networks& networks, const char* w
 }
 
 #ifdef BENCH_OPENMPI
-// What Open MPI takes for ssh: the other side's network.
+// What Open MPI takes for ssh: the other side's network, and names and shared memory of its own, by which it knows a host.
 std::string write_agent(const Networks& networks) {
   const std::string path = std::filesystem::temp_directory_path() / (networks.name(1) + "-agent");
-  std::ofstream(path) << "#!/bin/sh\nshift\nexec ip netns exec " << networks.name(1) << " sh -c \"$*\"\n";
+  std::ofstream(path) << "#!/bin/sh\nshift\nexec ip netns exec " << networks.name(1)
+                      << " unshare --mount --uts --ipc sh -c 'hostname " << networks.name(1)
+                      << "; mount -t tmpfs tmpfs /dev/shm; exec sh -c \"$0\"' \"$*\"\n";
   chmod(path.c_str(), 0700);
   return path;
 }
@@ -79,8 +81,9 @@ void two_hosts() {
   const Networks networks;
   if (!networks) return left_out_both("no network namespaces here: it needs root and `ip netns`");
   if (!networks.shape("1gbit")) return left_out_both("no wire of a given speed here: it needs `tc`");
-  Contestant ours("tenon", four, on_both(networks, "tenon"));
+  Contestant ours("tenon", four, on_both(networks, "hierarchy"));
   std::deque<Contestant> rivals;
+  rivals.emplace_back("its flat form", four, on_both(networks, "tenon"));
 #ifdef BENCH_GLOO
   rivals.emplace_back("gloo", four, on_both(networks, "gloo"), gloo_ways);
 #endif
