@@ -3,6 +3,7 @@
 // MPICH and a floor on which nobody waits; and how soon ranks are told of a lost one.
 //
 //   bench_comm                        all rows
+//   bench_comm PART …                 one_host, two_hosts, faults
 //   bench_comm --player WHO …         one rank, as the conductor starts them
 //   bench_comm --mortal …             one that is told of another's end (faults.cpp)
 //
@@ -130,9 +131,15 @@ class Stage {
 int main(int argc, char** argv) {
   if (argc == 10 && std::string(argv[1]) == "--player") return bench::play_here(argv + 2);
   if (argc == 6 && std::string(argv[1]) == "--mortal") return bench::live_until_told(argv + 2);
+  const std::vector<std::string> parts(argv + 1, argv + argc);
+  const auto asked = [&](const char* part) {
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  };
   bench::note(std::to_string(bench::processors()) + " processors; each rank is bound to one, in turn");
-  for (const uint32_t ranks : {2u, 4u}) bench::Stage(ranks).all();
-  bench::two_hosts();
-  bench::faults();
+  for (const uint32_t ranks : {2u, 4u}) {
+    if (asked("one_host")) bench::Stage(ranks).all();
+  }
+  if (asked("two_hosts")) bench::two_hosts();
+  if (asked("faults")) bench::faults();
   return 0;
 }
