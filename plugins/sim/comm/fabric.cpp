@@ -143,14 +143,18 @@ uint64_t Fabric::due() const noexcept {
   return out;
 }
 
-// As many bytes as go without waiting, both ways.
-void Fabric::move(Wire& wire) {
+// As many bytes as go without waiting.
+void Fabric::send(Wire& wire) {
   while (!wire.cut && !wire.reel.unsent().empty()) {
     const int64_t went = wire.socket.send(wire.reel.unsent());
     if (went == 0) break;
     if (went > 0) wire.reel.went(static_cast<size_t>(went));
     if (went < 0) break;  // what it said before it went can still be read
   }
+}
+
+// As many bytes as have come; whoever receives looks at what they are, or they lie there until more come.
+void Fabric::receive(Wire& wire) {
   std::byte room[65536];
   while (!wire.cut) {
     const int64_t came = wire.socket.receive(room);
@@ -164,7 +168,8 @@ void Fabric::tend(uint64_t now_ns) {
   for (Home& home : homes_) tend_home(home, now_ns);
   homes_.remove_if([](const Home& home) { return home.over(); });
   for (Line& line : lines_) {
-    move(line.wire);
+    send(line.wire);
+    receive(line.wire);
     while (const auto frame = line.wire.reel.pop()) line.ear->hear(*frame);
     line.ear->look(now_ns);
     if (line.wire.cut || line.wire.reel.torn()) line.ear->cut_off();
@@ -178,13 +183,13 @@ void Fabric::tend_home(Home& home, uint64_t now_ns) {
     home.guests.push_back({{std::move(*come)}});
   }
   for (Home::Guest& guest : home.guests) {
-    move(guest.wire);
+    receive(guest.wire);
     while (const auto frame = guest.wire.reel.pop()) receive(home, guest, *frame, now_ns);
     if (guest.wire.reel.torn()) guest.wire.cut = true;
     if (guest.wire.cut && guest.rank && !guest.leaves) home.hub->lose(*guest.rank);
   }
   home.hub->look(now_ns);
-  for (Home::Guest& guest : home.guests) move(guest.wire);
+  for (Home::Guest& guest : home.guests) send(guest.wire);
   let_go(home);
   if (home.hub->stands() || home.hub->failed()) home.door.reset();
   home.guests.remove_if([](const Home::Guest& guest) { return guest.wire.cut; });

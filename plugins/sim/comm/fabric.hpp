@@ -86,7 +86,8 @@ class Fabric {
   void tend(uint64_t now_ns);
   void tend_home(Home& home, uint64_t now_ns);
   void receive(Home& home, Home::Guest& guest, const Frame& frame, uint64_t now_ns);
-  static void move(Wire& wire);
+  static void send(Wire& wire);
+  static void receive(Wire& wire);
   static void let_go(Home& home);
   Line* line_of(const Ear& ear);
 

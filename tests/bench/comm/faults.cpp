@@ -124,8 +124,10 @@ int live_until_told(char** words) {
   };
   const auto live = [&]() -> tenon::Status {
     const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
+    setenv("TENON_FLIGHT_DIR", words[1], 1);  // it ends with the meeting
     tenon::RuntimeOptions options{
         .use_environment = false, .use_install_path = false, .probe = tenon::Probe::off};
+    options.log_level = tenon::LogLevel::error;
     options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
     options.options["cpu.threads"] = "1";
     tenon::Runtime runtime = TN_TRY(tenon::Runtime::open(std::move(options)));
