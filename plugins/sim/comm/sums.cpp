@@ -118,7 +118,7 @@ std::vector<Bytes> results_of(Parts parts) {
   const Part& first = *parts[0];
   const uint64_t ranks = parts.size();
   std::vector<Bytes> out(ranks);
-  const auto to_all = [&](Bytes result) { std::fill(out.begin(), out.end(), std::move(result)); };
+  const auto to_all = [&](const Bytes& result) { std::fill(out.begin(), out.end(), result); };
   switch (first.kind) {
     case TN_COMM_ALL_REDUCE:
       to_all(reduced(parts));
