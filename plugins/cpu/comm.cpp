@@ -19,6 +19,8 @@ using comm::Window;
 namespace {
 
 constexpr uint64_t default_timeout_ns = 30'000'000'000;
+// Of more groups than a submit needs to have ended.
+constexpr uint64_t moment_ns = 200'000;
 // What an aborted group needs to end.
 constexpr uint64_t ending_ns = 3'000'000'000;
 
@@ -73,8 +75,9 @@ Status Comm::join() {
   return {};
 }
 
-void Comm::limits(tn_comm_limits& out) const {
-  out.max_ops = 0;  // collectives are limited, messages are not
+// What every communicator takes. max_ops stays 0: collectives are limited, messages are not.
+static tn_comm_limits taken_by_all() {
+  tn_comm_limits out{};
   for (uint32_t kind = TN_COMM_ALL_REDUCE; kind <= TN_COMM_BARRIER; ++kind) out.kind_mask |= bit(kind);
   for (uint32_t reduce = TN_REDUCE_SUM; reduce <= TN_REDUCE_PREMUL_SUM; ++reduce)
     out.reduce_mask |= bit(reduce);
@@ -82,6 +85,15 @@ void Comm::limits(tn_comm_limits& out) const {
     if (comm::width_of(dtype) != 0) out.dtype_mask |= bit(dtype);
     if (comm::reduce_row(dtype, TN_REDUCE_SUM) != nullptr) out.reducible_mask |= bit(dtype);
   }
+  return out;
+}
+
+// Asked at every submit.
+void Comm::limits(tn_comm_limits& out) const {
+  static const tn_comm_limits all = taken_by_all();
+  const uint32_t size = out.size;
+  out = all;
+  out.size = size;
 }
 
 Status Comm::health() {
@@ -100,11 +112,17 @@ Status Comm::abort() {
   return {};
 }
 
+// Who must wait waits for half of them, for a moment: woken for each, two threads on one processor would take turns at each.
+void Comm::wait_for_room(uint64_t number) {
+  if (turns_->sleep_until(number - depth / 2, driver::deadline_after(moment_ns))) return;
+  (void)turns_->sleep_until(number - depth, driver::never);
+}
+
 Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   TN_TRY(health());
   if (ops.empty()) return {};
   const uint64_t number = submitted_ + 1;
-  if (number > depth) (void)turns_->sleep_until(number - depth, driver::never);
+  if (number > depth && turns_->progress() < number - depth) wait_for_room(number);
   Pending& pending = pending_[number % depth];
   const comm::Maker maker{.rank = ticket_.rank,
                           .size = ticket_.size,

@@ -66,6 +66,7 @@ class Comm {
 
   Comm(comm::Segments& segments, comm::Ticket ticket, std::function<void(const comm::Member&)> stands);
   Status join();
+  void wait_for_room(uint64_t number);
   Status perform(Pending& pending);
   Status carry_out(const comm::Group& group);
   void pass_over(Pending& pending) noexcept;

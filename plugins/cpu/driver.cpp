@@ -202,6 +202,12 @@ void keep_on(const std::vector<int>& processors) noexcept {
   (void)sched_setaffinity(0, sizeof set, &set);
 }
 
+// A thread of this class preempts nobody when it wakes.
+void let_wakers_go_on() noexcept {
+  const sched_param none{};
+  (void)pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+}
+
 void name_thread(const char* name) noexcept {
   char text[16] = {};
   for (size_t i = 0; i + 1 < sizeof text && name[i] != '\0'; ++i) text[i] = name[i];

@@ -37,6 +37,9 @@ bool has_bf16_tiles() noexcept;
 unsigned affinity_count() noexcept;
 // Keeps the calling thread on `processors`; best effort. [any-thread; does not block; cannot fail]
 void keep_on(const std::vector<int>& processors) noexcept;
+// Lets whoever wakes the calling thread go on first where the two share a processor; best effort.
+// [any-thread; does not block; cannot fail]
+void let_wakers_go_on() noexcept;
 // Names the calling thread for debuggers; cut to 15 bytes. [any-thread; does not block; cannot fail]
 void name_thread(const char* name) noexcept;
 

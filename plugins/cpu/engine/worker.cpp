@@ -70,6 +70,8 @@ void Worker::abandon() noexcept {
 void Worker::serve() noexcept {
   driver::name_thread(name_.c_str());
   if (!processors_.empty()) driver::keep_on(processors_);
+  // On one processor a thread that feeds many commands would otherwise be interrupted by each.
+  if (driver::affinity_count() < 2) driver::let_wakers_go_on();
   const TeamSize size(team_.threads());
   uint64_t served = timeline_->progress();
   for (;;) {
