@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sources of one folder compiled several at a time (TENON_UNITY): half the time for a build from nothing, because
+# Sources of one folder compiled several at a time (TENON_UNITY): a build from nothing is quicker, because
 # most of it goes into headers and templates that every source brings again.
 # Invariant: files are joined within a folder only, so a name of an anonymous namespace need be unique no further; one
 # that must have its own flags, or its own names, stays alone (tenon_compile_alone).

@@ -26,6 +26,19 @@ constexpr uint64_t ending_ns = 3'000'000'000;
 
 constexpr uint64_t bit(uint32_t number) { return uint64_t{1} << number; }
 
+// What every communicator takes. max_ops stays 0: collectives are limited, messages are not.
+tn_comm_limits taken_by_all() {
+  tn_comm_limits out{};
+  for (uint32_t kind = TN_COMM_ALL_REDUCE; kind <= TN_COMM_BARRIER; ++kind) out.kind_mask |= bit(kind);
+  for (uint32_t reduce = TN_REDUCE_SUM; reduce <= TN_REDUCE_PREMUL_SUM; ++reduce)
+    out.reduce_mask |= bit(reduce);
+  for (uint32_t dtype = 1; dtype < 64; ++dtype) {
+    if (comm::width_of(dtype) != 0) out.dtype_mask |= bit(dtype);
+    if (comm::reduce_row(dtype, TN_REDUCE_SUM) != nullptr) out.reducible_mask |= bit(dtype);
+  }
+  return out;
+}
+
 Window window_of(const tn_span& span) {
   if (span.space == TN_SPACE_MEMORY) return author::object<Memory>(span.memory).window(span.offset);
   return {.kind = Window::personal, .address = span.offset};
@@ -73,19 +86,6 @@ Status Comm::join() {
   stands_(*standing_->member);
   ready_.store(true, std::memory_order_release);
   return {};
-}
-
-// What every communicator takes. max_ops stays 0: collectives are limited, messages are not.
-static tn_comm_limits taken_by_all() {
-  tn_comm_limits out{};
-  for (uint32_t kind = TN_COMM_ALL_REDUCE; kind <= TN_COMM_BARRIER; ++kind) out.kind_mask |= bit(kind);
-  for (uint32_t reduce = TN_REDUCE_SUM; reduce <= TN_REDUCE_PREMUL_SUM; ++reduce)
-    out.reduce_mask |= bit(reduce);
-  for (uint32_t dtype = 1; dtype < 64; ++dtype) {
-    if (comm::width_of(dtype) != 0) out.dtype_mask |= bit(dtype);
-    if (comm::reduce_row(dtype, TN_REDUCE_SUM) != nullptr) out.reducible_mask |= bit(dtype);
-  }
-  return out;
 }
 
 // Asked at every submit.

@@ -64,14 +64,7 @@ Status Comm::join(bool non_blocking) {
   return stands_ ? Status() : Status(*failure_);  // what has failed since is told by the next call
 }
 
-void Comm::limits(tn_comm_limits& out) const {
-  const comm::Takes takes = comm::takes();
-  out.max_ops = 0;
-  out.kind_mask = takes.kinds;
-  out.reduce_mask = takes.reductions;
-  out.dtype_mask = takes.dtypes;
-  out.reducible_mask = takes.reducible;
-}
+void Comm::limits(tn_comm_limits& out) const { comm::list_taken(out); }
 
 Status Comm::health() {
   const auto lock = fabric_.lock();

@@ -39,8 +39,7 @@ class Networks {
 
   explicit operator bool() const { return made_; }
   static std::string address(size_t side) { return side == 0 ? "10.231.78.1" : "10.231.78.2"; }
-  const std::string& interface(size_t side) const { return names_[side]; }
-  // The namespace's own name is its interface's, too.
+  // Of the namespace, and of the interface in it.
   const std::string& name(size_t side) const { return names_[side]; }
 
   // Moves this process there.
@@ -61,10 +60,8 @@ class Networks {
     }
     return done;
   }
-  // Takes the wire away, or puts it back.
-  bool cut(bool away) const {
-    return run("ip -n " + names_[0] + " link set " + names_[0] + (away ? " down" : " up"));
-  }
+  // Takes the wire away.
+  bool cut() const { return run("ip -n " + names_[0] + " link set " + names_[0] + " down"); }
 
  private:
   static bool run(const std::string& words) { return std::system((words + " 2>/dev/null").c_str()) == 0; }

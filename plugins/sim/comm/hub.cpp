@@ -8,7 +8,6 @@
 #include <tenon/author/comm_checks.hpp>
 
 #include <algorithm>
-#include <numeric>
 
 namespace tenon::sim::comm {
 
@@ -40,29 +39,20 @@ Status differ(uint64_t one, const Part& a, uint64_t other, const Part& b) {
 
 // Whether a part has the bytes of its count; what came over a socket may say anything.
 bool holds_what_it_says(const Part& part, uint64_t rank, uint64_t size) {
-  const uint64_t width = author::dtype_bits(part.dtype) / 8;
-  if (part.peer >= size || (width == 0 && part.kind != TN_COMM_BARRIER)) return false;
-  uint64_t elements = part.count;
-  switch (part.kind) {
-    case TN_COMM_REDUCE_SCATTER:
-    case TN_COMM_ALL_TO_ALL:
-      elements *= size;
-      break;
-    case TN_COMM_BROADCAST:
-      elements *= part.peer == rank ? 1 : 0;
-      break;
-    case TN_COMM_ALL_TO_ALL_V:
-      if (part.send_counts.size() != size || part.recv_counts.size() != size) return false;
-      elements = std::accumulate(part.send_counts.begin(), part.send_counts.end(), uint64_t{0});
-      break;
-    case TN_COMM_RECV:
-    case TN_COMM_BARRIER:
-      elements = 0;
-      break;
-    default:
-      break;
-  }
-  return elements * width == part.bytes.size();
+  const bool uneven = part.kind == TN_COMM_ALL_TO_ALL_V;
+  if (part.peer >= size || (author::dtype_bits(part.dtype) < 8 && part.kind != TN_COMM_BARRIER)) return false;
+  if (uneven && (part.send_counts.size() != size || part.recv_counts.size() != size)) return false;
+  tn_comm_op op{};
+  op.kind = part.kind;
+  op.dtype = part.dtype;
+  op.peer = static_cast<int32_t>(part.peer);
+  op.count = part.count;
+  op.send.bytes = part.bytes.size();
+  op.recv.bytes = UINT64_MAX;
+  op.send_counts = part.send_counts.data();
+  op.recv_counts = part.recv_counts.data();
+  const auto sides = author::comm_sides(op, 0, static_cast<uint32_t>(rank), static_cast<uint32_t>(size));
+  return sides.ok() && sides->send == part.bytes.size();
 }
 
 // What all_to_all_v's counts say of every pair.

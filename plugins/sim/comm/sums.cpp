@@ -53,7 +53,7 @@ void reduce_one(Parts parts, uint64_t at, std::byte* to) {
     Wide sum = load_real(dtype, parts[0]->bytes.data() + at);
     for (const Part* part : parts.subspan(1))
       sum = joined(reduce, sum, load_real(dtype, part->bytes.data() + at));
-    return store_real(dtype, to, reduce == TN_REDUCE_AVG ? sum / static_cast<Wide>(parts.size()) : sum);
+    return store_real(dtype, to, sum);
   }
   uint64_t sum = load_bits(dtype, parts[0]->bytes.data() + at);
   for (const Part* part : parts.subspan(1))
@@ -100,18 +100,16 @@ Bytes block_of(const Bytes& all, uint64_t rank, uint64_t ranks) {
 }  // namespace
 
 // As the chip's library states: no bool, no mean, no factor; unsigned integers are moved and not summed.
-Takes takes() noexcept {
-  Takes out;
-  for (uint32_t kind = TN_COMM_ALL_REDUCE; kind <= TN_COMM_BARRIER; ++kind) out.kinds |= bit(kind);
+void list_taken(tn_comm_limits& out) noexcept {
+  for (uint32_t kind = TN_COMM_ALL_REDUCE; kind <= TN_COMM_BARRIER; ++kind) out.kind_mask |= bit(kind);
   for (const uint32_t reduce : {TN_REDUCE_SUM, TN_REDUCE_PROD, TN_REDUCE_MIN, TN_REDUCE_MAX})
-    out.reductions |= bit(reduce);
+    out.reduce_mask |= bit(reduce);
   for (const uint32_t dtype :
        {TN_DTYPE_i8, TN_DTYPE_i16, TN_DTYPE_i32, TN_DTYPE_i64, TN_DTYPE_f16, TN_DTYPE_bf16, TN_DTYPE_f32})
-    out.reducible |= bit(dtype);
-  out.dtypes = out.reducible;
+    out.reducible_mask |= bit(dtype);
+  out.dtype_mask = out.reducible_mask;
   for (const uint32_t dtype : {TN_DTYPE_u8, TN_DTYPE_u16, TN_DTYPE_u32, TN_DTYPE_u64})
-    out.dtypes |= bit(dtype);
-  return out;
+    out.dtype_mask |= bit(dtype);
 }
 
 std::vector<Bytes> results_of(Parts parts) {

@@ -7,13 +7,12 @@
 
 #include "wire.hpp"
 
+#include <tenon/comm.h>
+
 namespace tenon::sim::comm {
 
-// What kinds, reductions and types there are, as bits of tn_comm_limits; f64 where the device has it.
-struct Takes {
-  uint64_t kinds = 0, reductions = 0, dtypes = 0, reducible = 0;
-};
-Takes takes() noexcept;
+// Sets the masks: what kinds, reductions and types there are. [any-thread; does not block; cannot fail]
+void list_taken(tn_comm_limits& out) noexcept;
 
 // The results of one collective, one for each rank; `parts` has the part of each, and they agree.
 // [any-thread; does not block; may throw bad_alloc]

@@ -73,7 +73,7 @@ TEST_CASE("hosts: networks of their own are reached over the interface that is n
     const size_t side = rank / 2;
     TN_TRY(networks.enter(side));
     std::map<std::string, std::string> over;
-    over["cpu.interface"] = rank % 2 == 0 ? tenon::test::Networks::address(side) : networks.interface(side);
+    over["cpu.interface"] = rank % 2 == 0 ? tenon::test::Networks::address(side) : networks.name(side);
     Rank r = TN_TRY(
         join_on(side == 0 ? 'a' : 'b', named.path(), rank, 4, {.timeout = std::chrono::seconds(20)}, over));
     return checked_sum(r, 500'000);
@@ -117,7 +117,7 @@ TEST_CASE("hosts: a wire that is cut is told to both sides within the timeout") 
         TN_TRY(checked_sum(r, 500'000));
         TN_TRY(r.comm.barrier(r.stream));
         TN_TRY(r.stream.sync());
-        if (r.rank == 0 && !networks.cut(true)) return Status(TN_INTERNAL, "the wire could not be cut");
+        if (r.rank == 0 && !networks.cut()) return Status(TN_INTERNAL, "the wire could not be cut");
         const auto begin = Clock::now();
         const Status told = sum(r, 500'000);
         const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
