@@ -159,6 +159,10 @@ Status GradientSync::clear(Stream& stream) {
   return stream.fill(TN_TRY(state_->arena.slice(0, state_->plan.tail().offset)));
 }
 
+bool GradientSync::measures() const noexcept {
+  return state_->running && state_->issuer.sends() && state_->is_measured();
+}
+
 Result<bool> GradientSync::begin(Stream& compute, Backward how) {
   TN_TRY(state_->refuse_unless(false));
   TN_TRY(state_->refuse_ungathered());

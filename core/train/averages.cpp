@@ -2,6 +2,8 @@
 // averages.cpp: see averages.hpp.
 #include "train/averages.hpp"
 
+#include <algorithm>
+
 namespace tenon::train {
 namespace {
 
@@ -47,6 +49,21 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
 void Averages::bind(std::span<tn_span> bound) const {
   for (uint32_t i = 0; i < exchanges_.size(); ++i) bound[exchanges_[i].bound] = sync_.gradient(i);
   if (divisor_ != TN_ABSENT) bound[divisor_] = sync_.divisor();
+}
+
+std::vector<uint32_t> Averages::departures() const {
+  std::vector<uint32_t> out;
+  for (const Plan::State::Exchange& exchange : exchanges_)
+    if (exchange.from.bound == Plan::State::in_block) out.push_back(exchange.after);
+  for (const Bucket& bucket : plan().buckets()) {
+    uint32_t last = 0;
+    for (const BucketMember& member : bucket.members)
+      last = std::max(last, exchanges_[member.gradient].after);
+    if (!bucket.members.empty()) out.push_back(last);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
 }
 
 Status Averages::made(Stream& compute, uint32_t at, const tn_span& block) {

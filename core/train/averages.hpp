@@ -28,6 +28,10 @@ class Averages {
   Result<bool> begin(Stream& compute) { return sync_.begin(compute); }
   // Into `bound`, a span for each of what the caller of a plan binds: where sums are, and what they are divided by.
   void bind(std::span<tn_span> bound) const;
+  // The step that began is measured, gradient by gradient. [one thread; does not block; cannot fail]
+  bool measures() const noexcept { return sync_.measures(); }
+  // Launches after which something leaves: the last of a bucket, or what has to be copied at once. Ascending.
+  std::vector<uint32_t> departures() const;
   // Launch `at` was enqueued: what it makes leaves. `block` is the run's memory. [one thread; may fail]
   Status made(Stream& compute, uint32_t at, const tn_span& block);
   // Launches from here on find the sums. [one thread; does not block; may fail]

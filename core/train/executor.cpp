@@ -25,6 +25,23 @@ void State::bind() {
     if (averages) averages->bind(bound);
     launches.bind(turn, bound, block);
   }
+  replays.forget(stretches());
+}
+
+// Launches with nothing to do between them.
+std::vector<train::Replays::Stretch> State::stretches() const {
+  std::vector<uint32_t> ends = averages ? averages->departures() : std::vector<uint32_t>();
+  for (uint32_t& end : ends) ++end;
+  if (averages) ends.push_back(plan.state().first_late);
+  ends.push_back(launches.count());
+  std::sort(ends.begin(), ends.end());
+  std::vector<train::Replays::Stretch> out;
+  uint32_t first = 0;
+  for (const uint32_t end : ends) {
+    if (end > first) out.push_back({first, end});
+    first = end;
+  }
+  return out;
 }
 
 const State::Output* State::find(std::string_view output) const noexcept {
@@ -38,8 +55,9 @@ Status State::check(std::span<const Binding> given) {
   if (!has_begun) {
     const std::vector<std::string> missing = lasting.not_begun();
     if (!missing.empty())
-      return bad("parameter " + base::quoted(missing.front()) + " and " + std::to_string(missing.size() - 1) +
-                 " more have no value: call initialize, or set them");
+      return bad("parameter " + base::quoted(missing.front()) +
+                 (missing.size() == 1 ? " has" : " and " + std::to_string(missing.size() - 1) + " more have") +
+                 " no value: call initialize, or set them");
     has_begun = true;
   }
   return inputs.check(given);
@@ -64,22 +82,42 @@ Status State::check_fetches(std::span<const Binding> fetches) const {
 
 Status State::enqueue(std::span<const Binding> given) {
   if (averages && TN_TRY(averages->begin(compute))) bind();
+  size_t input = 0;
   TN_TRY(inputs.feed(given, compute, timeline, [&](uint32_t number, const tn_span& span) {
     bound[number] = span;
     launches.put(number, span);
+    replays.put(input++, span);
   }));
-  const tn_span memory = block;
-  const uint32_t count = launches.count(), late = averages ? plan.state().first_late : count + 1;
-  for (uint32_t at = 0; at < count; ++at) {
-    if (at == late) TN_TRY(averages->finish(compute));
-    TN_TRY(launches.enqueue(compute, at, lasting.turn(), timeline));
-    if (averages) TN_TRY(averages->made(compute, at, memory));
+  replays.begin(lasting.in_turns() > 0 ? lasting.turn() : 0, averages && averages->measures());
+  const uint32_t late = averages ? plan.state().first_late : TN_ABSENT;
+  for (size_t i = 0; i < replays.stretches().size(); ++i) {
+    if (replays.stretches()[i].first == late) TN_TRY(averages->finish(compute));
+    TN_TRY(enqueue_stretch(i));
   }
-  if (count == late) TN_TRY(averages->finish(compute));
+  if (launches.count() == late) TN_TRY(averages->finish(compute));
+  replays.end();
   TN_TRY(inputs.used(compute));
   lasting.renewed();
   ++steps;
   return steps % strategy.num_iteration_per_drop_scope == 0 ? device.trim() : Status();
+}
+
+Status State::enqueue_stretch(size_t number) {
+  const auto [first, end] = replays.stretches()[number];
+  const tn_span memory = block;
+  const bool replayed = !replays.by_hand();
+  if (replayed) {
+    TN_TRY(replays.enqueue(compute, number, [&, begin = first, behind = end]() -> Status {
+      for (uint32_t at = begin; at < behind; ++at)
+        TN_TRY(launches.enqueue(compute, at, lasting.turn(), timeline));
+      return {};
+    }));
+  }
+  for (uint32_t at = first; at < end; ++at) {
+    if (!replayed) TN_TRY(launches.enqueue(compute, at, lasting.turn(), timeline));
+    if (averages) TN_TRY(averages->made(compute, at, memory));
+  }
+  return {};
 }
 
 Status State::ended(Status status) {
@@ -192,9 +230,7 @@ Result<double> Executor::value(std::string_view name) {
   std::vector<std::byte> bytes;
   if (output == nullptr) {
     bytes = TN_TRY(get(name));
-    for (const Lasting& one : lasting()) {
-      if (one.name == name) spec = one.spec;
-    }
+    spec = *state_->lasting.spec(name);
   } else {
     if (state_->failure) return Status(*state_->failure);
     spec = output->spec;

@@ -46,6 +46,8 @@ ExecutorFigures Executor::figures() const {
   ExecutorFigures out;
   out.steps = s.steps;
   out.launches = s.launches.count();
+  out.stretches = s.replays.stretches().size();
+  out.replayed = s.replays.steps();
   for (const FusionGroup& group : s.plan.cut().groups) out.nodes += group.nodes.size();
   out.in_place = s.lasting.in_place();
   out.in_turns = s.lasting.in_turns();
@@ -72,6 +74,11 @@ std::string Executor::explain() const {
   std::string out = summary() + passes::explain(s.notes) + s.plan.explain();
   out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
          " in two places that take turns\n";
+  const std::string& why = s.replays.why_not();
+  out += "capture  ";
+  out += why.empty() ? std::to_string(f.launches) + " launches as " + std::to_string(f.stretches) + ", " +
+                           base::counted(f.replayed, "step") + " replayed so far\n"
+                     : "none: " + why + '\n';
   out += memory_line(f);
   if (s.averages) out += s.averages->plan().explain();
   return out;

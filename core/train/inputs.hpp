@@ -38,6 +38,7 @@ class Inputs {
   Status used(Stream& compute);
 
   uint64_t bytes() const noexcept;
+  size_t count() const noexcept { return all_.size(); }
 
  private:
   struct One {

@@ -26,7 +26,12 @@ class Lasting {
   Result<std::vector<std::byte>> get(Stream& stream, std::string_view name);
   // Where it is now. [one thread; does not block; may fail]
   Result<tn_span> place(std::string_view name) const;
-  bool has(std::string_view name) const { return known_.contains(std::string(name)); }
+  bool has(std::string_view name) const { return spec(name) != nullptr; }
+  // As the step has it; nullptr for an unknown name. [one thread; does not block; cannot fail]
+  const TensorSpec* spec(std::string_view name) const {
+    const auto found = known_.find(std::string(name));
+    return found != known_.end() ? &found->second.spec : nullptr;
+  }
   // Those of the step that begin by initial_values, and have not yet.
   std::vector<std::string> not_begun() const;
   Status share(Stream& stream, Communicator& comm, uint32_t root);

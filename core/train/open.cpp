@@ -55,6 +55,18 @@ Status open_outputs(State& s) {
   return {};
 }
 
+// Whether and why not launches are captured.
+Result<train::Replays> open_replays(const State& s) {
+  if (s.strategy.capture == false) return train::Replays("capture = false");
+  const bool offered = Capture::offered(s.device);
+  if (s.strategy.capture == true && !offered)
+    return Status(TN_UNSUPPORTED, "executor: capture = true: " + s.device.name() +
+                                      " captures nothing; leave it to auto, which launches one by one");
+  if (!offered) return train::Replays(s.device.name() + " captures nothing");
+  if (s.timeline) return train::Replays("a timeline measures each launch");
+  return train::Replays(true, s.inputs.count());
+}
+
 }  // namespace
 
 Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const Strategy& strategy,
@@ -79,6 +91,7 @@ Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const
         train::Averages::open({s.step, s.plan, s.strategy, options.target, s.timeline}, s.device, s.comm));
   }
   s.launches = train::Launches(s.plan);
+  s.replays = TN_TRY(open_replays(s));
   s.bound.resize(s.plan.state().bound.size());
   s.bind();
   TN_TRY(s.compute.sync());

@@ -10,6 +10,7 @@
 #include "train/inputs.hpp"
 #include "train/lasting.hpp"
 #include "train/launches.hpp"
+#include "train/replays.hpp"
 
 #include <optional>
 
@@ -39,6 +40,7 @@ struct Executor::State {
   std::optional<train::Averages> averages{};
   std::optional<train::Diagnosis> diagnosis{};  // since the first bad step that was seen
   train::Launches launches{};
+  train::Replays replays{};
   std::vector<tn_span> bound{};  // what the plan's caller binds, in the turn that is bound
   uint64_t steps = 0;
   bool has_begun = false;  // all parameters have
@@ -59,6 +61,8 @@ struct Executor::State {
 
  private:
   Status enqueue(std::span<const Binding> given);
+  Status enqueue_stretch(size_t number);
+  std::vector<train::Replays::Stretch> stretches() const;
   Status fetch_all(std::span<const Binding> fetches);
   Status tell_bad_step();
 };

@@ -12,6 +12,7 @@
 #include "kernels/isa.hpp"
 #include "kernels/tile_jit.hpp"
 
+#include <tenon/author/capture_table.hpp>
 #include <tenon/author/plugin.hpp>
 
 #include <algorithm>
@@ -81,6 +82,7 @@ class Plugin {
   using Stream = cpu::Stream;
   using Kernel = cpu::Kernel;
   using Comm = cpu::Comm;
+  using Capture = cpu::Capture;
 
   explicit Plugin(author::Host host) : host_(host) {}
 
@@ -113,6 +115,10 @@ class Plugin {
     tell_reach();
     return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), std::move(search), sharing,
                                          host_, roster_, segments_);
+  }
+
+  const void* extension(std::string_view id) {
+    return id == TN_CAPTURE_ID ? &author::CaptureTable<Plugin>::table : nullptr;
   }
 
   Status quiesce() {

@@ -23,6 +23,8 @@ namespace {
 // A host source up to this size is copied in the call; the arena holds 32 of them.
 constexpr uint64_t staged_bytes = 4096;
 
+constexpr const char* host_copy = "a copy from or to ordinary host memory";
+
 std::byte* place(const tn_span& span) noexcept { return author::data_of<Memory>(span); }
 
 std::string name_of(const tn_stream_options& options) {
@@ -70,6 +72,7 @@ Status Stream::copy(const tn_span& dst, const tn_span& src) {
     return refusal();
   const bool from_host = src.space == TN_SPACE_HOST_ADDRESS, to_host = dst.space == TN_SPACE_HOST_ADDRESS;
   const std::byte* source = place(src);
+  if (from_host || to_host) TN_TRY(capturing_.refuse(host_copy));
   const bool staged = from_host && !to_host && src.bytes <= staged_bytes;
   if (staged) {
     std::byte* piece = arena(src.bytes);
@@ -77,13 +80,15 @@ Status Stream::copy(const tn_span& dst, const tn_span& src) {
     source = piece;
   }
   slot().copy = {.dst = place(dst), .src = source, .bytes = dst.bytes};
-  const uint64_t value = worker_->publish(Kind::Copy);
+  const uint64_t value = publish(Kind::Copy);
   return (from_host && !staged) || to_host ? settle(value) : Status();
 }
 
 Status Stream::copy_strided(const tn_span& dst, const tn_span& src, const tn_copy_shape& shape) {
   if (blocked()) [[unlikely]]
     return refusal();
+  const bool host = src.space == TN_SPACE_HOST_ADDRESS || dst.space == TN_SPACE_HOST_ADDRESS;
+  if (host) TN_TRY(capturing_.refuse(host_copy));
   BoxCommand box{
       .dst = place(dst), .src = place(src), .extent = {1, 1, 1, 1}, .dst_stride = {}, .src_stride = {}};
   const uint32_t lead = 4 - shape.rank;
@@ -94,8 +99,7 @@ Status Stream::copy_strided(const tn_span& dst, const tn_span& src, const tn_cop
     box.src_stride[lead + i] = shape.src_stride[i];
   }
   slot().box = box;
-  const uint64_t value = worker_->publish(Kind::Box);
-  const bool host = src.space == TN_SPACE_HOST_ADDRESS || dst.space == TN_SPACE_HOST_ADDRESS;
+  const uint64_t value = publish(Kind::Box);
   return host ? settle(value) : Status();
 }
 
@@ -103,7 +107,7 @@ Status Stream::fill(const tn_span& dst, uint64_t pattern, uint32_t pattern_bytes
   if (blocked()) [[unlikely]]
     return refusal();
   slot().fill = {.dst = place(dst), .bytes = dst.bytes, .pattern = pattern, .pattern_bytes = pattern_bytes};
-  worker_->publish(Kind::Fill);
+  publish(Kind::Fill);
   return {};
 }
 
@@ -111,19 +115,39 @@ Status Stream::launch(const Runnable& program, std::span<const tn_span> bindings
   if (blocked()) [[unlikely]]
     return refusal();
   const bool fits = bindings.size() <= LaunchCommand::inline_bindings;
-  std::byte* piece = fits ? nullptr : arena(bindings.size() * sizeof(std::byte*));
+  std::byte** const piece = fits ? nullptr : room(bindings.size());
   LaunchCommand& command = slot().launch;
   command.runnable = &program;
   command.workspace = place(workspace);
-  command.bindings = fits ? command.own : reinterpret_cast<std::byte**>(piece);
-  for (size_t i = 0; i < bindings.size(); ++i) command.bindings[i] = place(bindings[i]);
-  worker_->publish(Kind::Launch);
+  std::byte** const places = fits ? command.own : piece;
+  for (size_t i = 0; i < bindings.size(); ++i) places[i] = place(bindings[i]);
+  command.bindings = places;
+  publish(Kind::Launch);
   return {};
+}
+
+// For more bindings than a command holds.
+std::byte** Stream::room(size_t bindings) {
+  if (!capturing_.recording()) return reinterpret_cast<std::byte**>(arena(bindings * sizeof(std::byte*)));
+  collected_ = std::make_unique<std::byte*[]>(bindings);
+  return collected_.get();
+}
+
+// False: the capture was ended by the stream that began it.
+bool Stream::collect(Kind kind) {
+  const auto recording = capturing_.recording();
+  if (recording == nullptr) return false;
+  Taped step{.command = slot(), .bindings = std::move(collected_)};
+  step.command.kind = kind;
+  if (kind == Kind::Launch) step.command.launch.bindings = step.bindings.get();
+  recording->add(&capturing_, std::move(step));
+  return true;
 }
 
 Status Stream::host_call(void (*call)(void*), void* argument) {
   if (blocked()) [[unlikely]]
     return refusal();
+  TN_TRY(capturing_.refuse("a host call"));
   slot().call = {.call = call, .argument = argument};
   worker_->publish(Kind::Call);
   return {};
@@ -132,6 +156,7 @@ Status Stream::host_call(void (*call)(void*), void* argument) {
 Status Stream::run(Errand& errand, Timeline& turns, uint64_t value) {
   if (blocked()) [[unlikely]]
     return refusal();
+  TN_TRY(capturing_.refuse("a collective"));
   if (turns.progress() < value) {
     turns.retain();
     slot().wait = {.timeline = &turns, .value = value};
@@ -145,6 +170,15 @@ Status Stream::run(Errand& errand, Timeline& turns, uint64_t value) {
 Result<uint64_t> Stream::record(uint32_t flags) {
   if (timeline_.failed()) [[unlikely]]
     return refusal();
+  if (capturing_.maybe()) [[unlikely]] {
+    // A value of this stream's own timeline, so that values never go back; what it stands for is the capture's.
+    if (const auto recording = capturing_.recording()) {
+      (void)slot();
+      const uint64_t value = worker_->publish(Kind::Stamp);
+      recording->mark(&capturing_, value);
+      return value;
+    }
+  }
   if ((flags & TN_RECORD_TIMED) == 0) return newest();
   if (promises_ != nullptr) return refusal();
   (void)slot();
@@ -155,7 +189,10 @@ Result<uint64_t> Stream::record(uint32_t flags) {
 Status Stream::wait(Stream& other, uint64_t value) {
   if (timeline_.failed()) [[unlikely]]
     return refusal();
-  if (&other == this || other.timeline_.progress() >= value) return {};
+  if (&other == this) return {};
+  if ((capturing_.maybe() || other.capturing_.maybe()) && capturing_.see(other.capturing_, value)) return {};
+  if (other.timeline_.progress() >= value) return {};
+  TN_TRY(capturing_.refuse("a wait for work outside the capture"));
   if (promises_ != nullptr) return refusal();
   other.timeline_.retain();
   slot().wait = {.timeline = &other.timeline_, .value = value};
@@ -222,7 +259,27 @@ Status Stream::signal(uint64_t value, int32_t code) {
   return promises_->keep(value, code);
 }
 
+Status Stream::begin_capture() {
+  if (blocked()) return refusal();
+  return capturing_.begin();
+}
+
+Result<std::unique_ptr<Capture>> Stream::end_capture() {
+  return std::make_unique<Capture>(TN_TRY(capturing_.end()));
+}
+
+Status Stream::replay(const Capture& capture) {
+  if (blocked()) [[unlikely]]
+    return refusal();
+  TN_TRY(capturing_.refuse("the replay of another capture"));
+  capture.tape().retain();
+  slot().replay = {.tape = &capture.tape()};
+  worker_->publish(Kind::Replay);
+  return {};
+}
+
 Status Stream::finish(uint32_t mode) {
+  capturing_.leave();
   if (mode == TN_DESTROY_ABANDON) worker_->abandon();
   const uint64_t unkept = promises_ != nullptr ? promises_->give_up() : 0;
   worker_->stop();

@@ -5,6 +5,7 @@
 // Invariant: a call allocates nothing on its way to the queue; when 1,024 commands are pending it waits for room.
 #pragma once
 
+#include "engine/capture.hpp"
 #include "engine/promises.hpp"
 #include "engine/roster.hpp"
 
@@ -38,6 +39,10 @@ class Stream {
   Result<uint64_t> promise();
   Status signal(uint64_t value, int32_t code);
   Status finish(uint32_t mode);
+  // tn.capture/1
+  Status begin_capture();
+  Result<std::unique_ptr<Capture>> end_capture();
+  Status replay(const Capture& capture);
 
  private:
   // What stands in the way of more work: a failure, or a promise.
@@ -50,6 +55,14 @@ class Stream {
     return queue_.next_slot();
   }
   void make_room() noexcept;
+  // Gives the next slot's command to the worker, or to the capture in progress. Returns its value.
+  uint64_t publish(Command::Kind kind) {
+    if (capturing_.maybe() && collect(kind)) [[unlikely]]
+      return queue_.enqueued();
+    return worker_->publish(kind);
+  }
+  bool collect(Command::Kind kind);
+  std::byte** room(size_t bindings);
   std::byte* arena(uint64_t bytes) noexcept;
   bool reach(uint64_t value, uint64_t timeout_ns) noexcept;
   Status settle(uint64_t value) { return sync(value, TN_TIMEOUT_NEVER); }
@@ -60,6 +73,8 @@ class Stream {
   Queue& queue_;        // of worker_
   Timeline& timeline_;  // of worker_
   std::unique_ptr<Promises> promises_;
+  author::Capturing<Taped> capturing_;
+  std::unique_ptr<std::byte*[]> collected_;  // bindings of the next command, in a capture
   uint64_t seen_ = 0;  // progress when last looked at; saves a look at the worker's cache line
 };
 

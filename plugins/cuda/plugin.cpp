@@ -6,8 +6,8 @@
 // there what is missing.
 #include "device.hpp"
 
-#include <tenon/ext/capture.h>
 #include <tenon/ext/import.h>
+#include <tenon/author/capture_table.hpp>
 #include <tenon/author/plugin.hpp>
 
 namespace tenon::cuda {
@@ -27,6 +27,7 @@ class Plugin {
   using Memory = cuda::Memory;
   using Stream = cuda::Stream;
   using Kernel = cuda::Kernel;
+  using Capture = cuda::Captured;
 
   explicit Plugin(author::Host host) : compiler_(host) {}
 
@@ -112,46 +113,6 @@ using author::DeviceTable;
 using author::StreamTable;
 
 Stream& stream_of(tn_stream* stream) { return author::object<Stream>(stream); }
-Captured& captured_of(tn_capture* capture) { return *reinterpret_cast<Captured*>(capture); }
-
-int32_t begin(tn_stream* stream, tn_error* error) noexcept {
-  return author::guarded<Plugin>(error, [&]() -> Status {
-    if (stream == nullptr) return author::is_null("stream");
-    return stream_of(stream).begin_capture();
-  });
-}
-
-int32_t end(tn_stream* stream, tn_capture** capture, tn_error* error) noexcept {
-  if (capture != nullptr) *capture = nullptr;
-  return author::guarded<Plugin>(error, [&]() -> Status {
-    if (stream == nullptr || capture == nullptr) return author::is_null("stream or capture");
-    auto made = TN_TRY(stream_of(stream).end_capture());
-    *capture = reinterpret_cast<tn_capture*>(made.release());
-    return {};
-  });
-}
-
-int32_t replay(tn_capture* capture, tn_stream* stream, tn_error* error) noexcept {
-  return author::guarded<Plugin>(error, [&]() -> Status {
-    if (stream == nullptr || capture == nullptr) return author::is_null("stream or capture");
-    return stream_of(stream).replay(captured_of(capture));
-  });
-}
-
-int32_t destroy(tn_capture* capture, tn_error* error) noexcept {
-  return author::farewell<Plugin>(error, [&]() -> Status {
-    if (capture == nullptr) return author::is_null("capture");
-    delete &captured_of(capture);
-    return {};
-  });
-}
-
-constexpr tn_capture_api capture_api{.header = {sizeof(tn_capture_api), TN_ABI_MAJOR, TN_ABI_MINOR},
-                                     .begin = &begin,
-                                     .end = &end,
-                                     .replay = &replay,
-                                     .destroy = &destroy};
-
 int32_t import_stream(tn_device* device, uint64_t native, tn_stream** stream, tn_error* error) noexcept {
   if (stream != nullptr) *stream = nullptr;
   return author::guarded<Plugin>(error, [&]() -> Status {
@@ -191,7 +152,7 @@ constexpr tn_import_api import_api{.header = {sizeof(tn_import_api), TN_ABI_MAJO
                                    .native = &native};
 
 const void* table_of(std::string_view id) {
-  if (id == TN_CAPTURE_ID) return &capture_api;
+  if (id == TN_CAPTURE_ID) return &author::CaptureTable<Plugin>::table;
   return id == TN_IMPORT_ID ? &import_api : nullptr;
 }
 

@@ -148,7 +148,7 @@ Result<uint64_t> Stream::record_captured(const std::shared_ptr<Capturing>& captu
   TN_CUDA_IN(context_, cuEventRecord, event.native(), native_);
   const uint64_t value = timeline_.skip();
   capture->mark(native_, value, std::move(event));
-  dirty_ = false;
+  dirty_ = true;  // it stands for nothing outside
   return value;
 }
 
@@ -296,6 +296,7 @@ Status Stream::begin_capture() {
   TN_CUDA_IN(context_, cuStreamBeginCapture, native_, CU_STREAM_CAPTURE_MODE_RELAXED);
   const std::lock_guard lock(capture_mutex_);
   capturing_ = std::make_shared<Capturing>(native_);
+  dirty_ = true;  // what was recorded before is not inside
   capture_floor_.store(timeline_.newest(), std::memory_order_release);
   return {};
 }
@@ -315,8 +316,6 @@ Result<std::unique_ptr<Captured>> Stream::end_capture() {
 
 Status Stream::replay(const Captured& captured) {
   TN_TRY(takes_work());
-  if (&captured.gpu() != gpu_.get())
-    return Status(TN_INVALID, "this capture is of another device: replay it on a stream of its own device");
   const Bound bound(context_.driver(), context_.handle());
   TN_TRY(refuse_in_capture("the replay of another capture"));
   dirty_ = true;

@@ -6,14 +6,10 @@
 // needs a device, in words.
 #include "device.hpp"
 
-#include <tenon/ext/capture.h>
+#include <tenon/author/capture_table.hpp>
 #include <tenon/author/plugin.hpp>
 
 namespace tenon::sim {
-
-namespace {
-const void* capture_table();
-}
 
 class Plugin {
  public:
@@ -24,6 +20,7 @@ class Plugin {
   using Stream = sim::Stream;
   using Kernel = sim::Kernel;
   using Comm = sim::Comm;
+  using Capture = sim::Capture;
 
   explicit Plugin(author::Host host)
       : chosen_(chosen_profile(host)), profile_(chosen_.ok() ? *chosen_ : Profile()), scheduler_(profile_) {
@@ -69,7 +66,7 @@ class Plugin {
   }
 
   const void* extension(std::string_view id) {
-    return id == TN_CAPTURE_ID && profile_.capture ? capture_table() : nullptr;
+    return id == TN_CAPTURE_ID && profile_.capture ? &author::CaptureTable<Plugin>::table : nullptr;
   }
 
   Status quiesce() {
@@ -94,54 +91,6 @@ namespace {
 using author::DeviceTable;
 using author::StreamTable;
 
-// tn.capture/1 over the author's streams.
-struct Captured {
-  std::shared_ptr<const Recording> recording;
-};
-
-Stream& stream_of(tn_stream* stream) { return author::object<Stream>(stream); }
-Captured& captured_of(tn_capture* capture) { return *reinterpret_cast<Captured*>(capture); }
-
-int32_t begin(tn_stream* stream, tn_error* error) noexcept {
-  return author::guarded<Plugin>(error, [&]() -> Status {
-    if (stream == nullptr) return author::is_null("stream");
-    return stream_of(stream).begin_capture();
-  });
-}
-
-int32_t end(tn_stream* stream, tn_capture** capture, tn_error* error) noexcept {
-  if (capture != nullptr) *capture = nullptr;
-  return author::guarded<Plugin>(error, [&]() -> Status {
-    if (stream == nullptr || capture == nullptr) return author::is_null("stream or capture");
-    auto tape = TN_TRY(stream_of(stream).end_capture());
-    auto made = std::make_unique<Captured>(Captured{std::move(tape)});
-    *capture = reinterpret_cast<tn_capture*>(made.release());
-    return {};
-  });
-}
-
-int32_t replay(tn_capture* capture, tn_stream* stream, tn_error* error) noexcept {
-  return author::guarded<Plugin>(error, [&]() -> Status {
-    if (stream == nullptr || capture == nullptr) return author::is_null("stream or capture");
-    return stream_of(stream).replay(captured_of(capture).recording);
-  });
-}
-
-// Replays in flight share the recording, so it ends with the last of them.
-int32_t destroy(tn_capture* capture, tn_error* error) noexcept {
-  return author::farewell<Plugin>(error, [&]() -> Status {
-    if (capture == nullptr) return author::is_null("capture");
-    delete &captured_of(capture);
-    return {};
-  });
-}
-
-constexpr tn_capture_api capture_api{.header = {sizeof(tn_capture_api), TN_ABI_MAJOR, TN_ABI_MINOR},
-                                     .begin = &begin,
-                                     .end = &end,
-                                     .replay = &replay,
-                                     .destroy = &destroy};
-
 // The framework's tables without what a profile lacks: a null function means "unsupported", and the host says so.
 void leave_out(const Profile& profile, tn_plugin& descriptor) {
   static tn_stream_api streams;
@@ -159,8 +108,6 @@ void leave_out(const Profile& profile, tn_plugin& descriptor) {
   descriptor.device = &devices;
   if (profile.comm_id_bytes == 0) descriptor.comm = nullptr;
 }
-
-const void* capture_table() { return &capture_api; }
 
 }  // namespace
 

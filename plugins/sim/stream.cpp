@@ -77,18 +77,10 @@ Status Stream::check_copy(const tn_span& dst, const tn_span& src) const {
 
 Status Stream::enqueue(std::function<Status()> run) {
   if (const auto recording = capturing_.recording()) {
-    recording->add(capturing_, std::move(run), card_);
+    recording->add(&capturing_, {std::move(run), card_});
     return {};
   }
   return scheduler_.post(*lane_, {.kind = Kind::work, .run = std::move(run)});
-}
-
-Status Stream::refuse_in_capture(const char* what) {
-  const auto recording = capturing_.recording();
-  if (!recording) return {};
-  recording->break_off(text(what, " cannot be captured"));
-  return Status(TN_INVALID,
-                text("this stream is being captured, and ", what, " cannot be: do it before or after"));
 }
 
 Status Stream::copy(const tn_span& dst, const tn_span& src) {
@@ -96,7 +88,7 @@ Status Stream::copy(const tn_span& dst, const tn_span& src) {
   std::byte* const to = TN_TRY(place(dst, "dst"));
   const std::byte* from = TN_TRY(place(src, "src"));
   const bool host = is_host(dst) || is_host(src);
-  if (host) TN_TRY(refuse_in_capture("a copy from or to pageable host memory"));
+  if (host) TN_TRY(capturing_.refuse("a copy from or to pageable host memory"));
   std::shared_ptr<std::vector<std::byte>> taken;
   if (is_host(src)) {
     taken = std::make_shared<std::vector<std::byte>>(from, from + src.bytes);
@@ -113,7 +105,7 @@ Status Stream::copy_strided(const tn_span& dst, const tn_span& src, const tn_cop
   std::byte* const to = TN_TRY(place(dst, "dst"));
   const std::byte* from = TN_TRY(place(src, "src"));
   const bool host = is_host(dst) || is_host(src);
-  if (host) TN_TRY(refuse_in_capture("a copy from or to pageable host memory"));
+  if (host) TN_TRY(capturing_.refuse("a copy from or to pageable host memory"));
   std::shared_ptr<std::vector<std::byte>> taken;
   if (is_host(src)) {
     taken = std::make_shared<std::vector<std::byte>>(from, from + src.bytes);
@@ -147,7 +139,7 @@ Status Stream::launch(std::shared_ptr<const Executor> executor, std::span<const 
 }
 
 Status Stream::host_call(void (*call)(void*), void* argument) {
-  TN_TRY(refuse_in_capture("a host call"));
+  TN_TRY(capturing_.refuse("a host call"));
   return scheduler_.post(*lane_, {.kind = Kind::call, .run = [call, argument]() -> Status {
                                     call(argument);
                                     return {};
@@ -160,19 +152,15 @@ Result<uint64_t> Stream::record(uint32_t flags) {
   if (!recording) return scheduler_.record(*lane_, timed);
   // A value of this stream's own timeline, so that values never go back; what it stands for is the capture's.
   const uint64_t value = TN_TRY(scheduler_.record(*lane_, true));
-  recording->mark(capturing_, value);
+  recording->mark(&capturing_, value);
   return value;
 }
 
 Status Stream::wait(Stream& other, uint64_t value) {
-  const auto mine = capturing_.recording(), theirs = other.capturing_.recording();
-  if (theirs && (!mine || mine == theirs) && theirs->see(capturing_, other.capturing_, value)) {
-    if (!mine) capturing_.join(theirs);
-    return {};
-  }
-  if (!mine) return scheduler_.wait(*lane_, other.lane_, value);
+  if (capturing_.see(other.capturing_, value)) return {};
+  if (!capturing_.recording()) return scheduler_.wait(*lane_, other.lane_, value);
   if (other.sync(value, 0).ok()) return {};
-  return refuse_in_capture("a wait for work outside the capture");
+  return capturing_.refuse("a wait for work outside the capture");
 }
 
 Result<uint64_t> Stream::completed() { return scheduler_.completed(*lane_); }
@@ -183,45 +171,31 @@ Status Stream::sync(uint64_t value, uint64_t timeout_ns) {
 
 Result<uint64_t> Stream::timestamp(uint64_t value) { return scheduler_.timestamp(*lane_, value); }
 Result<uint64_t> Stream::promise() {
-  TN_TRY(refuse_in_capture("a promise"));
+  TN_TRY(capturing_.refuse("a promise"));
   return scheduler_.promise(*lane_);
 }
 Status Stream::signal(uint64_t value, int32_t code) { return scheduler_.signal(*lane_, value, code); }
 
 Status Stream::exchange(Command command, std::shared_ptr<Lane>& lane) {
-  TN_TRY(refuse_in_capture("a collective"));
+  TN_TRY(capturing_.refuse("a collective"));
   lane = lane_;
   return scheduler_.post(*lane_, std::move(command));
 }
 
 Status Stream::finish(uint32_t mode) {
-  if (const auto recording = capturing_.recording()) recording->leave(capturing_);
+  capturing_.leave();
   return scheduler_.close(std::exchange(lane_, nullptr), mode == TN_DESTROY_ABANDON);
 }
 
-Status Stream::begin_capture() {
-  if (capturing_.recording())
-    return Status(TN_BUSY, "this stream is captured already: end that capture first");
-  capturing_.join(std::make_shared<Recording>(capturing_));
-  return {};
+Result<std::unique_ptr<Capture>> Stream::end_capture() {
+  return std::make_unique<Capture>(Capture { TN_TRY(capturing_.end()) });
 }
 
-Result<std::shared_ptr<const Recording>> Stream::end_capture() {
-  const auto recording = capturing_.recording();
-  if (!recording) return Status(TN_INVALID, "this stream is not being captured: begin first");
-  if (!recording->led_by(capturing_)) {
-    return Status(TN_INVALID, "this stream joined the capture of another one: end it there");
-  }
-  TN_TRY(recording->close());
-  return std::shared_ptr<const Recording>(recording);
-}
-
-Status Stream::replay(std::shared_ptr<const Recording> recording) {
-  if (!recording->belongs_to(card_.get()) && !card_->profile().peer) {
-    return Status(TN_INVALID, text("this capture holds work of another device than 'sim:", card_->ordinal(),
-                                   "': replay it where it was captured"));
-  }
-  return enqueue([recording = std::move(recording)] { return recording->run(); });
+Status Stream::replay(const Capture& capture) {
+  return enqueue([recording = capture.recording]() -> Status {
+    for (const Step& step : recording->steps()) TN_TRY(step.run());
+    return {};
+  });
 }
 
 }  // namespace tenon::sim

@@ -42,21 +42,20 @@ class Stream {
   // Where the device finds a span; TN_INVALID for what it does not reach.
   Result<std::byte*> place(const tn_span& span, const char* what) const;
 
-  // tn.capture/1, as engine/capture.hpp says.
-  Status begin_capture();
-  Result<std::shared_ptr<const Recording>> end_capture();
-  Status replay(std::shared_ptr<const Recording> recording);
+  // tn.capture/1
+  Status begin_capture() { return capturing_.begin(); }
+  Result<std::unique_ptr<Capture>> end_capture();
+  Status replay(const Capture& capture);
 
  private:
   Status check_copy(const tn_span& dst, const tn_span& src) const;
   // Puts work on the lane, or into the capture in progress.
   Status enqueue(std::function<Status()> run);
-  Status refuse_in_capture(const char* what);
 
   std::shared_ptr<Card> card_;
   Scheduler& scheduler_;
   std::shared_ptr<Lane> lane_;
-  Capturing capturing_;
+  author::Capturing<Step> capturing_;
 };
 
 }  // namespace tenon::sim

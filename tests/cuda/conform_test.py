@@ -25,7 +25,7 @@ def main(tool, plugin, driver, check_sources, full_sample=""):
     # The tool's own libraries come first; only the driver's folder is added.
     environment = dict(os.environ, LD_LIBRARY_PATH=driver, FAKECUDA=f"seed={seed}")
     with tempfile.TemporaryDirectory() as folder:
-        command = [tool, "conform", plugin, "--level", "2", "--quick", "--verify", "--seed", seed, "--option",
+        command = [tool, "conform", plugin, "--level", "4", "--quick", "--verify", "--seed", seed, "--option",
                    f"keep={folder}", "--option", "cache=off", "--deadline", "300", "--jobs", str(os.cpu_count() or 1)]
         sample = full_sample if full else str(SAMPLE)
         command += ["--sample", sample] if sample else []

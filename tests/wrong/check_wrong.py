@@ -7,6 +7,7 @@ ours, and the failing case's reproduce line, pasted into a shell as it is, fails
   check_wrong.py TOOL PLUGIN.so --control  the honest plugin: all of level 0 passes, under --verify; of levels 1
                                            and 2, what it runs at all
   check_wrong.py TOOL PLUGIN.so --control-comm  the right communicators: every case of level 3 that catches a wrong one passes
+  check_wrong.py TOOL PLUGIN.so --control-capture  the right captures: the same of level 4's captures
   check_wrong.py --rows FOLDER             every plugin of the folder has a row, every row a plugin
 """
 import json
@@ -19,7 +20,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
-NOT_WRONG = {"honest", "honest_kernel", "right", "comm_right"}
+NOT_WRONG = {"honest", "honest_kernel", "right", "comm_right", "capture_right"}
+OVER_CPU = ("comm_", "capture_")
 # What the honest plugin refuses, and a wrong one boasts of.
 NOT_COMPUTED = ("op add: f64", "fused mul: f32")
 FRAGMENTS = ("op *", "kernel: *", "launch: *", "fused add: *", "fused: *", "group: *", "refuse: *")
@@ -61,7 +63,7 @@ def check_control(tool, plugin):
     bad = [c["name"] for c in report["cases"] if c["verdict"] != "passed"]
     expect(code == 0 and not bad, f"the honest plugin must pass every case, these did not: {bad}\n{output}")
     print(f"{len(report['cases'])} cases passed")
-    caught_by = {case for name, case in rows().items() if not name.startswith("comm_")}
+    caught_by = {case for name, case in rows().items() if not name.startswith(OVER_CPU)}
     code, report, output = conform(tool, plugin, *filters(caught_by))
     verdicts = {c["name"]: c["verdict"] for c in report["cases"]}
     bad = sorted(case for case in caught_by if verdicts.get(case) != "passed" and not case.startswith(NOT_COMPUTED))
@@ -75,14 +77,15 @@ def check_control(tool, plugin):
     check_seeds(tool, plugin)
 
 
-def check_control_comm(tool, plugin):
-    groups = sorted({case.split(":")[0] for name, case in rows().items() if name.startswith("comm_")} | {"split"})
-    code, report, output = conform(tool, plugin, "--level", "3", *filters(f"{g}: *" for g in groups))
-    verdicts = {c["name"]: c["verdict"] for c in report["cases"] if c["level"] == 3}
-    caught_by = {case for name, case in rows().items() if name.startswith("comm_")}
+def check_control_part(tool, plugin, prefix, level):
+    """The right plugin of those called `prefix`, on the groups of cases that catch the wrong ones."""
+    caught_by = {case for name, case in rows().items() if name.startswith(prefix)}
+    groups = sorted({case.split(":")[0] for case in caught_by} | ({"split"} if prefix == "comm_" else set()))
+    code, report, output = conform(tool, plugin, "--level", level, *filters(f"{g}: *" for g in groups))
+    verdicts = {c["name"]: c["verdict"] for c in report["cases"] if c["level"] == int(level)}
     bad = sorted(case for case in caught_by if verdicts.get(case) != "passed")
     expect(code == 0 and not bad, f"these catch a wrong plugin, and the right one does not pass them: {bad}\n{output}")
-    print(f"{list(verdicts.values()).count('passed')} cases of communicators passed")
+    print(f"{list(verdicts.values()).count('passed')} cases of level {level} passed")
 
 
 def check_seeds(tool, plugin):
@@ -148,7 +151,9 @@ def main(arguments):
     elif arguments[2:] == ["--control"]:
         check_control(arguments[0], arguments[1])
     elif arguments[2:] == ["--control-comm"]:
-        check_control_comm(arguments[0], arguments[1])
+        check_control_part(arguments[0], arguments[1], "comm_", "3")
+    elif arguments[2:] == ["--control-capture"]:
+        check_control_part(arguments[0], arguments[1], "capture_", "4")
     else:
         name = pathlib.Path(arguments[1]).stem.removeprefix("tenon-")
         expect(name in rows(), f"README.md has no row for '{name}'")

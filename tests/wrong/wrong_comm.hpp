@@ -4,16 +4,12 @@
 //   #include "wrong_comm.hpp"
 //   WRONG_COMM(tables) { tables.comm.submit = […](…) { … wrong::right().comm.submit(…) … }; }
 //
-// The cpu plugin is opened where this tree has built it; it has the one communicator there is.
 // Invariant: everything that is not exchanged is the cpu plugin's, handles included.
 #pragma once
 
-#include "wrong.hpp"
-
-#include <dlfcn.h>
+#include "wrong_cpu.hpp"
 
 #include <cstddef>
-#include <cstring>
 #include <list>
 #include <map>
 #include <mutex>
@@ -55,14 +51,6 @@ inline std::byte* address_of(const tn_span& span) {
   return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(base + span.offset));
 }
 
-inline int32_t fail(tn_error* error, int32_t code, const char* message) {
-  if (error == nullptr) return code;
-  error->code = code;
-  std::strcpy(error->domain, "wrong");
-  std::strcpy(error->message, message);
-  return code;
-}
-
 // A submit of the group with each operation changed by `change`, which knows rank and size.
 template <class Change>
 int32_t submit_changed(tn_comm* comm, tn_stream* stream, const tn_comm_op* ops, uint32_t count,
@@ -80,16 +68,6 @@ inline int32_t create_known(tn_device* device, uint32_t rank, uint32_t size, con
   const std::lock_guard lock(seats().mutex);
   if (code == TN_OK) seats().by_comm[*comm] = {device, rank, size};
   return code;
-}
-
-inline const tn_plugin* enter_cpu(const tn_host* host, tn_error* error, void (*spoil)(Tables&)) {
-  void* const library = dlopen(TENON_WRONG_CPU, RTLD_NOW | RTLD_LOCAL);
-  void* const entry = library != nullptr ? dlsym(library, TN_PLUGIN_ENTRY_NAME) : nullptr;
-  if (entry == nullptr) {
-    fail(error, TN_NOT_FOUND, "the cpu plugin is not where this tree builds it: " TENON_WRONG_CPU);
-    return nullptr;
-  }
-  return spoilt(reinterpret_cast<tn_plugin_entry_fn>(entry)(host, error), spoil);
 }
 
 }  // namespace wrong

@@ -47,6 +47,12 @@ Binding fed(std::string_view name, const Host& source) {
 // The same for an output to be written to.
 template <class Host>
 Binding fetched(std::string_view name, Host& destination) {
+  if constexpr (std::is_arithmetic_v<Host>) {
+    static_assert(!std::is_const_v<Host>, "an output is written to its destination");
+  } else {
+    static_assert(!std::is_const_v<typename decltype(std::span(destination))::element_type>,
+                  "an output is written to its destination");
+  }
   return fed(name, destination);
 }
 
@@ -60,6 +66,7 @@ struct ExecutorOptions {
 struct ExecutorFigures {
   uint64_t steps = 0;
   uint64_t nodes = 0, launches = 0;         // of a step; all_reduces are neither
+  uint64_t stretches = 0, replayed = 0;     // of launches with nothing between them; steps that replayed theirs
   uint64_t gradients = 0, all_reduces = 0;  // of a step, before and after they are put together
   uint64_t sent_bytes = 0;                  // of a rank and step, before a collective's own factor
   uint64_t in_place = 0, in_turns = 0;      // renewed parameters: written over, and with two places

@@ -141,6 +141,9 @@ class TN_API GradientSync {
   // measured step. TN_INVALID before the last one is finished, and gathered in sharded mode; TN_MISMATCH as `create`.
   // [stream's thread; may block; may fail]
   Result<bool> begin(Stream& compute, Backward how = Backward::sync);
+  // Whether the backward that runs is measured: when each gradient is told of then, is what the next plan knows.
+  // [one thread; does not block; cannot fail]
+  bool measures() const noexcept;
   // What writes gradient `i` was enqueued on `compute`. TN_INVALID naming the parameter when it was ready before in this
   // backward. [stream's thread; does not block, unless sync_nccl_allreduce; may fail]
   Status ready(uint32_t i);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tenon/buffer.hpp>
+#include <tenon/capture.hpp>
 #include <tenon/checkpoint.hpp>
 #include <tenon/comm.hpp>
 #include <tenon/comm_hook.hpp>

@@ -240,13 +240,22 @@ Status Bridge::too_late(uint32_t rank, bool sends) {
                        ": look what holds it or the network up, or give more time"));
 }
 
-Status Bridge::exchange(std::span<const Leaving> leaving, std::span<const Coming> coming) {
-  Transfers all(*this);
+Status Bridge::begin(Transfers& all, std::span<const Leaving> leaving, std::span<const Coming> coming) {
   for (const Coming& in : coming)
     TN_TRY(all.receive(in.rank, runs | received_[in.rank].runs++, in.to, in.bytes));
   for (const Leaving& out : leaving)
     TN_TRY(all.send(out.rank, runs | sent_[out.rank].runs++, out.from, out.bytes));
-  for (size_t i = 0; i < all.size();) i += TN_TRY(all.look(i))
+  return {};
+}
+
+Status Bridge::exchange(std::span<const Leaving> leaving, std::span<const Coming> coming) {
+  Transfers all(*this);
+  TN_TRY(begin(all, leaving, coming));
+  return all.finish();
+}
+
+Status Bridge::Transfers::finish() {
+  for (size_t i = 0; i < open_.size();) i += TN_TRY(look(i))
   ? 1 : 0;
   return {};
 }

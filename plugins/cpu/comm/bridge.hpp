@@ -48,10 +48,6 @@ class Bridge {
   // The ranks on other hosts, in order.
   const std::vector<uint32_t>& far() const noexcept { return far_; }
 
-  // All that leaves has left, all that comes has come. Each pair of ranks calls with the same between them, in one order.
-  // As Member::wait. [the thread that runs groups; blocks; may fail]
-  Status exchange(std::span<const Leaving> leaving, std::span<const Coming> coming);
-
   // Sends and receives that are under way together. Its end, before they are done, is the end of all connections.
   class Transfers {
    public:
@@ -67,6 +63,8 @@ class Bridge {
     // Whether number `i` is done; waits a moment for it. TN_TIMEOUT when nothing went on for the member's timeout.
     // [the thread that runs groups; blocks; may fail]
     Result<bool> look(size_t i);
+    // Waits for all. As Member::wait. [the thread that runs groups; blocks; may fail]
+    Status finish();
 
    private:
     struct Open {
@@ -80,6 +78,12 @@ class Bridge {
     std::vector<Open> open_{};
     uint64_t deadline_ = 0;  // of the next one to be done; 0: nobody waits yet
   };
+
+  // What leaves and what comes, as part of `all`. Each pair of ranks calls with the same between them, in one order.
+  // [the thread that runs groups; does not block; may fail]
+  Status begin(Transfers& all, std::span<const Leaving> leaving, std::span<const Coming> coming);
+  // The same, and waits for it. As Member::wait. [the thread that runs groups; blocks; may fail]
+  Status exchange(std::span<const Leaving> leaving, std::span<const Coming> coming);
 
   // Numbers the messages of each pair and direction. [the thread that runs groups]
   uint64_t next_letter(uint32_t rank, bool sends) noexcept {

@@ -47,6 +47,7 @@ Collector::Collector(Member& member, Atlas& atlas, Bridge* bridge)
       bridge_(bridge),
       rank_(member.rank()),
       size_(member.size()),
+      stages_(bridge == nullptr ? 2 : 4),
       sources_(size_),
       moved_sources_(size_),
       outs_(size_),
@@ -76,6 +77,7 @@ Status Collector::run(std::span<const Operation> operations, uint64_t sequence, 
       gather_factors(operations[i], i);
       done = run_staged(operations[i]);
     }
+    under_way_.clear();  // after a failure some are
   }
   ++turn_;
   return done;
@@ -209,14 +211,29 @@ Status Collector::push_slice(const Operation& o, uint32_t index) {
 
 Status Collector::run_staged(const Operation& o) {
   if (o.count == 0) return {};
-  const uint64_t in_one = member_.segment().layout().stage_bytes / (o.width * blocks(o));
-  for (uint64_t first = 0; first < o.count; first += in_one) {
+  const uint64_t in_one = member_.segment().layout().stage_bytes / (stages_ * o.width * blocks(o));
+  const auto part_at = [&](uint64_t first) {
     const uint64_t n = std::min(in_one, o.count - first);
-    const Part part{.first = first, .count = n, .stride = n * o.width};
-    fill_stage(o, part, member_.segment().stage(rank_, stage_));
-    if (bridge_ != nullptr) TN_TRY(cross_contributions(o, part));
+    return Part{.first = first, .count = n, .stride = n * o.width};
+  };
+  const uint32_t start = stage_;
+  uint64_t begun = 0;
+  // A stage is written again when all mates have come past the step of the piece behind the one it held.
+  const auto begin_until = [&](uint64_t end) -> Status {
+    for (; begun < std::min(end, o.count); begun += in_one)
+      TN_TRY(begin_part(o, part_at(begun), start + static_cast<uint32_t>(begun / in_one)));
+    return {};
+  };
+  for (uint64_t first = 0; first < o.count; first += in_one) {
+    const Part part = part_at(first);
+    TN_TRY(begin_until(first + (stages_ - 1) * in_one));
+    if (bridge_ != nullptr) {
+      TN_TRY(under_way_.front().finish());
+      under_way_.pop_front();
+    }
     TN_TRY(member_.step());
-    for (uint32_t q = 0; q < size_; ++q) sources_[q] = member_.segment().stage(q, stage_);
+    if (bridge_ != nullptr) TN_TRY(begin_until(first + stages_ * in_one));
+    for (uint32_t q = 0; q < size_; ++q) sources_[q] = stage(q, stage_);
     if (o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE) {
       TN_TRY(stage_slices(o, part));
     } else if (!deliver(o, part)) {
@@ -225,6 +242,11 @@ Status Collector::run_staged(const Operation& o) {
     ++stage_;
   }
   return {};
+}
+
+Status Collector::begin_part(const Operation& o, const Part& part, uint32_t turn) {
+  fill_stage(o, part, stage(rank_, turn));
+  return bridge_ == nullptr ? Status() : cross_contributions(o, part, turn);
 }
 
 void Collector::fill_stage(const Operation& o, const Part& part, std::byte* stage) {
@@ -237,7 +259,7 @@ void Collector::fill_stage(const Operation& o, const Part& part, std::byte* stag
 // Each rank reduces its slice into its own stage, and those who get the result collect the slices.
 Status Collector::stage_slices(const Operation& o, const Part& part) {
   const Slice own(part.count, o.width, rank_, size_);
-  std::byte* const out = member_.segment().stage(rank_, stage_) + own.begin * o.width;
+  std::byte* const out = stage(rank_, stage_) + own.begin * o.width;
   if (!reduce(o, own.begin * o.width, own.end - own.begin, {&out, 1})) return member_.failure();
   if (bridge_ != nullptr) TN_TRY(cross_results(o, part));
   TN_TRY(member_.step());

@@ -9,10 +9,10 @@
 //           them, or takes what it wants from where it lies; two steps
 //   fetched what has no address in other processes, and may be read by them: each rank reads what it needs; two steps, for sums
 //           of all three
-//   staged  what cannot be reached either way goes through each rank's stage, a piece at a time
+//   staged  what cannot be reached either way goes through each rank's stages, a piece at a time
 //
 // Between hosts it is eager or staged: what the others of a host would read of a rank's board or stage is sent there first
-// (cross.cpp), so everything after that is the same.
+// (cross.cpp), so everything after that is the same. Contributions of the pieces that come next are on their way meanwhile.
 // Invariant: which way is taken follows from the boards alone, so all ranks take the same; the result is the same in all.
 #pragma once
 
@@ -21,6 +21,7 @@
 #include "group.hpp"
 
 #include <algorithm>
+#include <deque>
 
 namespace tenon::cpu::comm {
 
@@ -68,10 +69,15 @@ class Collector {
   Status stage_slices(const Operation& operation, const Part& part);
   Status push_slice(const Operation& operation, uint32_t index);
   void fill_stage(const Operation& operation, const Part& part, std::byte* stage);
+  // A piece's contributions begin: they lie on this rank's stage of `turn`, and those of other hosts are on their way.
+  Status begin_part(const Operation& operation, const Part& part, uint32_t turn);
+  std::byte* stage(uint32_t rank, uint32_t turn) noexcept {
+    return member_.segment().stage(rank, turn, stages_);
+  }
 
   // What others need of this rank's board or stage goes to their hosts, and what this host needs of theirs comes.
   Status cross_boards(uint64_t data_bytes);
-  Status cross_contributions(const Operation& operation, const Part& part);
+  Status cross_contributions(const Operation& operation, const Part& part, uint32_t turn);
   Status cross_results(const Operation& operation, const Part& part);
   void leave(uint32_t rank, const std::byte* mine, uint64_t bytes) {
     if (bytes != 0) leaving_.push_back({rank, mine, bytes});
@@ -96,6 +102,9 @@ class Collector {
   const uint32_t rank_, size_;
   uint32_t turn_ = 0;   // of boards
   uint32_t stage_ = 0;  // of stages
+  // On one host a piece is written while the one before is read; between hosts three more are on their way.
+  const uint32_t stages_;
+  std::deque<Bridge::Transfers> under_way_{};  // contributions of the pieces begun, in their order
   std::vector<const std::byte*> sources_, moved_sources_;
   std::vector<std::byte*> outs_, moved_outs_;
   std::vector<uint64_t> factors_;

@@ -41,9 +41,8 @@ Status Collector::cross_boards(uint64_t data_bytes) {
   return cross();
 }
 
-Status Collector::cross_contributions(const Operation& o, const Part& part) {
-  Segment& segment = member_.segment();
-  std::byte* const own = segment.stage(rank_, stage_);
+Status Collector::cross_contributions(const Operation& o, const Part& part, uint32_t turn) {
+  std::byte* const own = stage(rank_, turn);
   const Slice mine(part.count, o.width, rank_, size_);
   const bool scatters = o.kind == TN_COMM_REDUCE_SCATTER || o.kind == TN_COMM_ALL_TO_ALL;
   const bool reduces_slices = o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE;
@@ -51,7 +50,7 @@ Status Collector::cross_contributions(const Operation& o, const Part& part) {
   const bool gives = o.kind == TN_COMM_ALL_GATHER || (o.kind == TN_COMM_BROADCAST && root == rank_);
   if (gives) leave_for_hosts(own, part.stride);
   for (const uint32_t q : bridge_->far()) {
-    std::byte* const theirs = segment.stage(q, stage_);
+    std::byte* const theirs = stage(q, turn);
     if (reduces_slices) {
       const Slice slice(part.count, o.width, q, size_);
       leave(q, own + slice.begin * o.width, (slice.end - slice.begin) * o.width);
@@ -63,14 +62,16 @@ Status Collector::cross_contributions(const Operation& o, const Part& part) {
       come(q, theirs, part.stride);
     }
   }
-  return cross();
+  Status begun = bridge_->begin(under_way_.emplace_back(*bridge_), leaving_, coming_);
+  leaving_.clear();
+  coming_.clear();
+  return begun;
 }
 
 // All ranks want all slices; the root of a reduce alone wants them there.
 Status Collector::cross_results(const Operation& o, const Part& part) {
-  Segment& segment = member_.segment();
   const Slice mine(part.count, o.width, rank_, size_);
-  const std::byte* const own = segment.stage(rank_, stage_) + mine.begin * o.width;
+  const std::byte* const own = stage(rank_, stage_) + mine.begin * o.width;
   const uint64_t own_bytes = (mine.end - mine.begin) * o.width;
   const auto root = static_cast<uint32_t>(o.root);
   const bool to_all = o.kind == TN_COMM_ALL_REDUCE;
@@ -82,7 +83,7 @@ Status Collector::cross_results(const Operation& o, const Part& part) {
   for (const uint32_t q : bridge_->far()) {
     if (!(to_all ? receives_for_host(q) : root == rank_)) continue;
     const Slice slice(part.count, o.width, q, size_);
-    come(q, segment.stage(q, stage_) + slice.begin * o.width, (slice.end - slice.begin) * o.width);
+    come(q, stage(q, stage_) + slice.begin * o.width, (slice.end - slice.begin) * o.width);
   }
   return cross();
 }

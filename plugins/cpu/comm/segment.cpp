@@ -24,13 +24,13 @@ constexpr uint64_t rounded(uint64_t bytes) {
 Layout::Layout(uint32_t size) noexcept {
   const uint64_t ranks = size, pairs = ranks * ranks;
   ring_bytes = std::clamp<uint64_t>(std::bit_floor(all_rings / pairs), 128, 64 << 10);
-  stage_bytes = std::clamp<uint64_t>(std::bit_floor(all_stages / (2 * ranks)), 64 << 10, 1 << 20);
+  stage_bytes = std::clamp<uint64_t>(std::bit_floor(all_stages / ranks), 128 << 10, 2 << 20);
   slots = rounded(sizeof(Header));
   boards = slots + rounded(ranks * sizeof(Slot));
   channels = boards + rounded(ranks * 2 * sizeof(Board));
   rings = channels + rounded(pairs * sizeof(Channel));
   stages = rings + rounded(pairs * ring_bytes);
-  bytes = stages + rounded(ranks * 2 * stage_bytes);
+  bytes = stages + rounded(ranks * stage_bytes);
 }
 
 Result<std::shared_ptr<Segment>> Segment::map(const system::Fd& memory, uint32_t size) {

@@ -110,7 +110,7 @@ struct Layout {
   explicit Layout(uint32_t size) noexcept;
   uint64_t slots, boards, channels, rings, stages, bytes;  // offsets, and the whole
   uint64_t ring_bytes;                                     // of one pair
-  uint64_t stage_bytes;                                    // of one of a rank's two stages
+  uint64_t stage_bytes;                                    // of all stages of a rank
 };
 
 // A segment as this process maps it: once, however many ranks it has here.
@@ -137,8 +137,9 @@ class Segment {
   std::byte* ring(uint32_t from, uint32_t to) noexcept {
     return base_ + layout_.rings + (uint64_t{from} * size_ + to) * layout_.ring_bytes;
   }
-  std::byte* stage(uint32_t rank, uint32_t turn) noexcept {
-    return base_ + layout_.stages + (uint64_t{rank} * 2 + turn % 2) * layout_.stage_bytes;
+  // One of the equal parts that a rank's room is cut into.
+  std::byte* stage(uint32_t rank, uint32_t turn, uint32_t parts) noexcept {
+    return base_ + layout_.stages + rank * layout_.stage_bytes + turn % parts * (layout_.stage_bytes / parts);
   }
   // All of it; two hosts with as many ranks have the same parts at the same offsets.
   std::byte* base() noexcept { return base_; }

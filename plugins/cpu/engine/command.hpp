@@ -2,7 +2,7 @@
 // command.hpp: one entry of a stream's queue: what to do, with everything it needs copied inside.
 //
 // Addresses are resolved before a command is queued, so that a worker looks nothing up.
-// Invariant: two cache lines, trivially copyable, and no ownership but the timeline that a Wait retains.
+// Invariant: two cache lines, trivially copyable, and no ownership but the timeline that a Wait retains, and the tape that a Replay does.
 #pragma once
 
 #include "team.hpp"
@@ -29,11 +29,14 @@ class Errand {
   virtual void skip() noexcept = 0;
 };
 
+class Tape;
+
 struct LaunchCommand {
   static constexpr uint32_t inline_bindings = 11;
   const Runnable* runnable;
   std::byte* workspace;
-  std::byte** bindings;  // the array below, or a piece of the queue's arena
+  std::byte* const*
+      bindings;  // the array below, or a piece of the queue's arena; NULL in a capture: the array below
   std::byte* own[inline_bindings];
 };
 struct CopyCommand {
@@ -67,8 +70,12 @@ struct ErrandCommand {
   Errand* errand;
 };
 
+struct ReplayCommand {
+  const Tape* tape;  // retained
+};
+
 struct alignas(64) Command {
-  enum class Kind : uint32_t { Launch, Copy, Fill, Box, Wait, Call, Errand, Stamp };
+  enum class Kind : uint32_t { Launch, Copy, Fill, Box, Wait, Call, Errand, Stamp, Replay };
   Kind kind;
   uint32_t reserved;
   uint64_t arena_end;  // the arena is free up to here once this command is done
@@ -80,6 +87,7 @@ struct alignas(64) Command {
     WaitCommand wait;
     CallCommand call;
     ErrandCommand errand;
+    ReplayCommand replay;
   };
 };
 static_assert(sizeof(Command) == 128 && std::is_trivially_copyable_v<Command>);

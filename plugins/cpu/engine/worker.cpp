@@ -6,6 +6,7 @@
 // Invariant: a thread that has ended left `state_` at `stopped`, and the queue empty.
 #include "worker.hpp"
 
+#include "capture.hpp"
 #include "transfer.hpp"
 
 #include <tenon/author/text.hpp>
@@ -115,6 +116,7 @@ void Worker::serve_one(Command& command, uint64_t value) noexcept {
   } else if (command.kind == Command::Kind::Errand) {
     command.errand.errand->skip();
   }
+  if (command.kind == Command::Kind::Replay) command.replay.tape->release();
   queue_.release_arena(command.arena_end);
   timeline_->advance(value);
 }
@@ -143,10 +145,13 @@ void Worker::run_or_poison(Command& command, uint64_t value) noexcept {
   timeline_->fail(value, std::move(error));
 }
 
-Status Worker::execute(Command& command, uint64_t value) {
+Status Worker::execute(const Command& command, uint64_t value) {
   switch (command.kind) {
-    case Command::Kind::Launch:
-      return command.launch.runnable->run(command.launch.bindings, command.launch.workspace, team_);
+    case Command::Kind::Launch: {
+      const LaunchCommand& launch = command.launch;
+      return launch.runnable->run(launch.bindings != nullptr ? launch.bindings : launch.own, launch.workspace,
+                                  team_);
+    }
     case Command::Kind::Copy:
       transfer(command.copy, team_);
       return {};
@@ -163,6 +168,9 @@ Status Worker::execute(Command& command, uint64_t value) {
       return command.errand.errand->run();
     case Command::Kind::Stamp:
       stamps_.write(value, driver::now_ns());
+      return {};
+    case Command::Kind::Replay:
+      for (const Taped& step : command.replay.tape->steps()) TN_TRY(execute(step.command, value));
       return {};
     case Command::Kind::Wait:
       return {};

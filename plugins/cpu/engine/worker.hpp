@@ -51,7 +51,7 @@ class Worker {
   bool idle(uint64_t served) noexcept;
   void park(uint64_t served) noexcept;
   void serve_one(Command& command, uint64_t value) noexcept;
-  Status execute(Command& command, uint64_t value);
+  Status execute(const Command& command, uint64_t value);
   void run_or_poison(Command& command, uint64_t value) noexcept;
   void wait_for(const WaitCommand& wait) noexcept;
 

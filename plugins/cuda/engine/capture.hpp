@@ -44,7 +44,6 @@ class Captured {
   Captured& operator=(const Captured&) = delete;
   ~Captured();
 
-  const Gpu& gpu() const noexcept { return *gpu_; }
   CUgraphExec native() const noexcept { return native_; }
 
  private:

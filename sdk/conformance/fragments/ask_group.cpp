@@ -164,7 +164,7 @@ Result<bool> AskingGroup::node_by_node() {
   std::map<uint32_t, Buffer> made;
   for (uint32_t value = 0; value < group_.values.size(); ++value) {
     const bool given = group_.is_input(value) || group_.values[value].constant;
-    if (!group_.is_read(value) && !group_.is_output(value)) continue;
+    if (given && !group_.is_read(value) && !group_.is_output(value)) continue;
     const Operand& bound = group_.operand(value);
     const Operand& operand = operands.emplace_back(group_.is_input(value) ? bound : dense(bound));
     Buffer buffer = TN_TRY(buffer_of(device_, stream_, operand));

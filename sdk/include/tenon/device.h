@@ -81,7 +81,7 @@ struct tn_device_api {
    * TN_NOT_FOUND, TN_BUSY (exclusive elsewhere), TN_DEVICE_LOST. [any-thread; may block; may fail] */
   int32_t (*open)(const tn_plugin* plugin, uint32_t ordinal, const tn_device_options* options,
                   tn_device** device, tn_error* error);
-  /* Closes a device. TN_BUSY while a memory, stream, kernel or communicator of it lives; the handle stays good then.
+  /* Closes a device. TN_BUSY while a memory, stream, kernel or communicator or capture of it lives; the handle stays good then.
    * [any-thread; may block; may fail] */
   int32_t (*close)(tn_device* device, tn_error* error);
   /* Fills at most limits->size bytes. [any-thread; does not block; may fail] */

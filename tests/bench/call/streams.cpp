@@ -6,11 +6,13 @@
 // than any worker spins, which the caller itself spends awake. A run tells the median of its repeats.
 #include "rows.hpp"
 
+#include <tenon/capture.hpp>
 #include <tenon/runtime.hpp>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <thread>
@@ -142,12 +144,33 @@ tenon::Result<tenon::Device> cpu() {
   return runtime.device("cpu");
 }
 
+// Fifty small kernels until they are done: as one capture, and launched one by one.
+void replay_row(tenon::Device& device, tenon::Stream& stream) {
+  tenon::FragmentBuilder builder;
+  const auto x = builder.input({tenon::f32, {8}});
+  builder.output(builder.node(tenon::Op::relu, {x}, {tenon::f32, {8}}));
+  const tenon::Kernel kernel = *device.compile(*builder.build());
+  const tenon::Buffer in = *device.allocate(stream, 32), out = *device.allocate(stream, 32);
+  const std::array<tn_span, 2> bindings{in, out};
+  const auto launches = [&]() -> tenon::Status {
+    for (int i = 0; i < 50; ++i) TN_TRY(kernel.launch(stream, bindings));
+    return {};
+  };
+  const tenon::Capture capture = *tenon::Capture::of(stream, launches);
+  const auto done = [&](const tenon::Status& status) {
+    if (!status.ok() || !stream.sync().ok()) std::abort();
+  };
+  print(against(
+      "replay_of_50", "50 launches", 1000, [&] { done(capture.replay(stream)); }, [&] { done(launches()); }));
+}
+
 }  // namespace
 
 void stream_rows() {
   auto device = cpu();
   if (!device.ok()) {
-    for (const char* name : {"submit_spinning", "submit_parked", "round_trip_spinning", "round_trip_parked"})
+    for (const char* name :
+         {"submit_spinning", "submit_parked", "round_trip_spinning", "round_trip_parked", "replay_of_50"})
       left_out(name, std::string(device.message()));
     return;
   }
@@ -158,6 +181,7 @@ void stream_rows() {
   print(measured("submit_parked", stream, parked, submits));
   print(measured("round_trip_spinning", stream, spinning, round_trips));
   print(measured("round_trip_parked", stream, parked, round_trips));
+  replay_row(*device, stream);
 }
 
 }  // namespace bench

@@ -126,6 +126,65 @@ TEST_CASE("executor: inputs may be on the device already") {
   CHECK(a == b);
 }
 
+TEST_CASE("executor: steps that are captured give the bits of those that are launched") {
+  World w;
+  Strategy by_hand;
+  by_hand.capture = false;
+  for (const bool in_place : {true, false}) {
+    Strategy captured;
+    captured.enable_inplace = by_hand.enable_inplace =
+        in_place;  // with two places, every second step is another
+    Executor a = w.open(by_hand), b = w.open(captured);
+    for (int i = 0; i < 4; ++i) {
+      CHECK(train(a, 5) == train(b, 5));
+      must(a.set_rate(0.02 / (i + 1)));
+      must(b.set_rate(0.02 / (i + 1)));
+    }
+    CHECK(must(everything(a)) == must(everything(b)));
+    CHECK(a.figures().replayed == 0);
+    CHECK_HAS(a.explain(), "capture  none: capture = false");
+    if (Capture::offered(w.device)) {
+      CHECK(b.figures().replayed >= 12);
+      CHECK(b.figures().stretches == 1);
+      CHECK_HAS(b.explain(), "steps replayed so far");
+    } else {
+      CHECK(b.figures().replayed == 0);
+      CHECK_HAS(b.explain(), "captures nothing");
+    }
+  }
+}
+
+TEST_CASE("executor: inputs that lie elsewhere in every step are found, captured or not") {
+  World w;
+  Executor host = w.open(), device = w.open();
+  const Samples given = samples(rows, 3);
+  std::vector<Buffer> places;
+  float a = 0, b = 0;
+  for (int i = 0; i < 30; ++i) {
+    if (places.size() < 7)
+      places.push_back(must(w.device.allocate(device.stream(), given.x.size() * sizeof(float))));
+    const Buffer& x = places[static_cast<size_t>(i * i) % places.size()];
+    must(device.stream().upload(x, given.x));
+    must(host.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", a)}));
+    must(device.run({Binding{"x", x}, fed("y", given.y)}, {fetched("loss", b)}));
+    CHECK(a == b);
+    must(device.stream().fill(x, 0xFF));
+  }
+}
+
+TEST_CASE("executor: capture = true where nothing captures is refused, with the way out") {
+  World w;
+  Strategy strategy;
+  strategy.capture = true;
+  const auto opened = Executor::open(must(training_graph(network(rows), "loss")), w.device, strategy);
+  if (Capture::offered(w.device)) {
+    CHECK(opened.ok());
+    return;
+  }
+  CHECK(opened.code() == TN_UNSUPPORTED);
+  CHECK_HAS(std::string(opened.message()), "leave it to auto");
+}
+
 TEST_CASE("executor: what the model itself renews goes on") {
   World w;
   Graph g("running");

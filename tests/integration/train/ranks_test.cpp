@@ -104,6 +104,16 @@ TEST_CASE("ranks: 1 x 8, 2 x 4 and 4 x 2 samples give the same weights") {
   }
 }
 
+TEST_CASE("ranks: steps that are captured between buckets give the bits of those that are launched") {
+  for (Way way : ways()) {
+    CAPTURE(way.name);
+    const std::vector<Everything> captured = trained(2, way, 20);
+    way.strategy.capture = false;
+    CHECK(captured == trained(2, way, 20));
+    CHECK(!captured[0].empty());
+  }
+}
+
 TEST_CASE("ranks: in halves, all have the same bits") {
   for (const DType half : {bf16, f16}) {
     for (const auto level : {passes::AmpLevel::O1, passes::AmpLevel::O2}) {

@@ -22,9 +22,9 @@ concept OpaqueHandle = std::same_as<C, tn_device> || std::same_as<C, tn_memory> 
 
 // How many of a device's children live. Counted at creation and destruction only.
 struct Children {
-  std::atomic<uint32_t> memories{0}, streams{0}, kernels{0}, comms{0};
+  std::atomic<uint32_t> memories{0}, streams{0}, kernels{0}, comms{0}, captures{0};
 
-  bool any() const noexcept { return memories + streams + kernels + comms != 0; }
+  bool any() const noexcept { return memories + streams + kernels + comms + captures != 0; }
   // "2 memories, 1 stream"
   std::string words() const {
     std::string out;
@@ -37,6 +37,7 @@ struct Children {
     add(streams, "stream", "streams");
     add(kernels, "kernel", "kernels");
     add(comms, "communicator", "communicators");
+    add(captures, "capture", "captures");
     return out;
   }
 };

@@ -25,7 +25,8 @@ typedef struct tn_capture_api {
   /* Ends the collection. TN_INVALID when a forked stream has not rejoined, or work was not capturable; the stream is
    * usable again either way. Ended by `destroy`. [stream's thread; may block; may fail] */
   int32_t (*end)(tn_stream* stream, tn_capture** capture, tn_error* error);
-  /* Enqueues the whole as one operation. [stream's thread; does not block; may fail] */
+  /* Enqueues the whole as one operation, on any stream of the device it was captured on; what it reads is what is there when
+   * it runs. TN_INVALID for a stream of another device. [stream's thread; does not block; may fail] */
   int32_t (*replay)(tn_capture* capture, tn_stream* stream, tn_error* error);
   /* Destroys; replays in flight finish first. [any-thread; may block; may fail] */
   int32_t (*destroy)(tn_capture* capture, tn_error* error);
