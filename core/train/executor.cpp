@@ -55,9 +55,10 @@ Status State::check(std::span<const Binding> given) {
   if (!has_begun) {
     const std::vector<std::string> missing = lasting.not_begun();
     if (!missing.empty())
-      return bad("parameter " + base::quoted(missing.front()) +
-                 (missing.size() == 1 ? " has" : " and " + std::to_string(missing.size() - 1) + " more have") +
-                 " no value: call initialize, or set them");
+      return bad(
+          "parameter " + base::quoted(missing.front()) +
+          (missing.size() == 1 ? " has" : " and " + std::to_string(missing.size() - 1) + " more have") +
+          " no value: call initialize, or set them");
     has_begun = true;
   }
   return inputs.check(given);

@@ -28,7 +28,9 @@ class Replays {
   // What is captured holds no more; stretches from now on. [one thread; may block; cannot fail]
   void forget(std::vector<Stretch> stretches);
   // Where input `i` of the step that begins lies. [one thread; does not block; cannot fail]
-  void put(size_t i, const tn_span& place) noexcept { places_[i] = place; }
+  void put(size_t i, const tn_span& place) noexcept {
+    if (captures_) places_[i] = place;
+  }
   // A step begins, its inputs in place. `by_hand`: its launches are to be seen one by one.
   // [one thread; does not block; cannot fail]
   void begin(uint32_t turn, bool by_hand);

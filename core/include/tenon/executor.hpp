@@ -65,8 +65,8 @@ struct ExecutorOptions {
 // What an executor is made of, and what it has done.
 struct ExecutorFigures {
   uint64_t steps = 0;
-  uint64_t nodes = 0, launches = 0;         // of a step; all_reduces are neither
-  uint64_t stretches = 0, replayed = 0;     // of launches with nothing between them; steps that replayed theirs
+  uint64_t nodes = 0, launches = 0;      // of a step; all_reduces are neither
+  uint64_t stretches = 0, replayed = 0;  // of launches with nothing between them; steps that replayed theirs
   uint64_t gradients = 0, all_reduces = 0;  // of a step, before and after they are put together
   uint64_t sent_bytes = 0;                  // of a rank and step, before a collective's own factor
   uint64_t in_place = 0, in_turns = 0;      // renewed parameters: written over, and with two places

@@ -2,6 +2,8 @@
 // capture_test.cpp: work captured once and replayed, through the public API; what has no captures says so.
 #include "integration/device.hpp"
 
+#include "support/temp_folder.hpp"
+
 using namespace tenon;
 using namespace tenon::test;
 
@@ -42,14 +44,16 @@ TEST_CASE("capture: replays do again what was recorded, on what is there") {
   std::vector<float> found(4);
   const Buffer x = must(w.device.allocate(w.stream, 16)), y = must(w.device.allocate(w.stream, 16));
   Capture twice;
+  Buffer room;
   {
     // The capture keeps the kernel.
     const Kernel kernel = must(w.device.compile(add3(4)));
+    room = must(w.device.allocate(w.stream, kernel.workspace_bytes()));
     must(w.stream.upload(x, ones));
     must(w.stream.sync());
     twice = must(Capture::of(w.stream, [&]() -> Status {
-      TN_TRY(kernel.launch(w.stream, std::vector<tn_span>{x, x, x, y}));
-      return kernel.launch(w.stream, std::vector<tn_span>{y, x, x, x});
+      TN_TRY(kernel.launch(w.stream, std::vector<tn_span>{x, x, x, y}, room));
+      return kernel.launch(w.stream, std::vector<tn_span>{y, x, x, x}, room);
     }));
   }
   for (const float expected : {5.0f, 25.0f, 125.0f}) {
@@ -59,6 +63,7 @@ TEST_CASE("capture: replays do again what was recorded, on what is there") {
     CHECK(found == std::vector<float>(4, expected));
   }
   must(w.stream.upload(x, twos));
+  must(w.other.wait(must(w.stream.record())));
   must(twice.replay(w.other));
   must(w.other.sync());
   must(w.stream.download(found, x));
@@ -107,9 +112,10 @@ TEST_CASE("capture: work that fails, or cannot be captured, leaves the stream as
 }
 
 TEST_CASE("capture: the layers that must see every launch hide it") {
-  for (const char* layer : {"validate", "record"}) {
+  const TempFolder folder;
+  for (const std::string& layer : {std::string("validate"), "record=" + (folder / "calls")}) {
     CAPTURE(layer);
-    Runtime runtime = open({layer}, say_nothing, {{"record.file", "/dev/null"}});
+    Runtime runtime = open({layer});
     CHECK_FALSE(Capture::offered(target(runtime)));
   }
 }
