@@ -188,7 +188,8 @@ Status Stream::finish(uint32_t mode) {
 }
 
 Result<std::unique_ptr<Capture>> Stream::end_capture() {
-  return std::make_unique<Capture>(Capture { TN_TRY(capturing_.end()) });
+  auto recording = TN_TRY(capturing_.end());
+  return std::make_unique<Capture>(Capture{std::move(recording)});
 }
 
 Status Stream::replay(const Capture& capture) {
