@@ -53,7 +53,7 @@ class Replays {
     std::vector<tn_span> places{};
     std::vector<Capture> captures{};  // of the stretches; fewer: not all are captured yet
   };
-  static constexpr size_t most = 4;   // two turns of lasting values by two of inputs
+  static constexpr size_t most = 8;   // two turns of lasting values by four slots of a loader
   static constexpr uint32_t few = 2;  // launches, which are as quick one by one
 
   bool fits(const Variant& variant, uint32_t turn) const noexcept;

@@ -245,6 +245,7 @@ Result<uint64_t> Stream::timestamp(uint64_t value) {
 
 Result<uint64_t> Stream::promise() {
   if (timeline_.failed()) return refusal();
+  TN_TRY(capturing_.refuse("a promise"));
   if (queue_.enqueued() != 0) {
     return Status(TN_INVALID,
                   "this stream has carried work, and so takes no promises: use a stream of its own");
