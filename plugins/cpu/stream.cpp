@@ -190,8 +190,10 @@ Status Stream::wait(Stream& other, uint64_t value) {
   if (timeline_.failed()) [[unlikely]]
     return refusal();
   if (&other == this) return {};
-  if ((capturing_.maybe() || other.capturing_.maybe()) && capturing_.see(other.capturing_, value)) return {};
-  if (other.timeline_.progress() >= value) return {};
+  if ((capturing_.maybe() || other.capturing_.maybe()) &&
+      capturing_.see(other.capturing_, value, queue_.enqueued()))
+    return {};
+  if (other.capturing_.outside(other.timeline_.progress()) >= value) return {};
   TN_TRY(capturing_.refuse("a wait for work outside the capture"));
   if (promises_ != nullptr) return refusal();
   other.timeline_.retain();
@@ -204,7 +206,7 @@ Result<uint64_t> Stream::completed() {
   const uint64_t progress = timeline_.progress();
   if (progress >= timeline_.failed_at()) [[unlikely]]
     return timeline_.failure();
-  return progress;
+  return capturing_.outside(progress);
 }
 
 bool Stream::reach(uint64_t value, uint64_t timeout_ns) noexcept {
@@ -221,6 +223,7 @@ bool Stream::reach(uint64_t value, uint64_t timeout_ns) noexcept {
 }
 
 Status Stream::sync(uint64_t value, uint64_t timeout_ns) {
+  TN_TRY(capturing_.check_outside(value));
   if (!reach(value, timeout_ns)) {
     return Status(TN_TIMEOUT, text("value ", value, " was not reached in ", timeout_ns,
                                    " ns; the stream is at ", timeline_.progress()));
@@ -262,7 +265,7 @@ Status Stream::signal(uint64_t value, int32_t code) {
 
 Status Stream::begin_capture() {
   if (blocked()) return refusal();
-  return capturing_.begin();
+  return capturing_.begin(queue_.enqueued());
 }
 
 Result<std::unique_ptr<Capture>> Stream::end_capture() {

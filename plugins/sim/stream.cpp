@@ -149,23 +149,24 @@ Status Stream::host_call(void (*call)(void*), void* argument) {
 Result<uint64_t> Stream::record(uint32_t flags) {
   const bool timed = (flags & TN_RECORD_TIMED) != 0;
   const auto recording = capturing_.recording();
-  if (!recording) return scheduler_.record(*lane_, timed);
+  if (!recording) return newest_ = TN_TRY(scheduler_.record(*lane_, timed));
   // A value of this stream's own timeline, so that values never go back; what it stands for is the capture's.
   const uint64_t value = TN_TRY(scheduler_.record(*lane_, true));
   recording->mark(&capturing_, value);
-  return value;
+  return newest_ = value;
 }
 
 Status Stream::wait(Stream& other, uint64_t value) {
-  if (capturing_.see(other.capturing_, value)) return {};
+  if (capturing_.see(other.capturing_, value, newest_)) return {};
   if (!capturing_.recording()) return scheduler_.wait(*lane_, other.lane_, value);
   if (other.sync(value, 0).ok()) return {};
   return capturing_.refuse("a wait for work outside the capture");
 }
 
-Result<uint64_t> Stream::completed() { return scheduler_.completed(*lane_); }
+Result<uint64_t> Stream::completed() { return capturing_.outside(TN_TRY(scheduler_.completed(*lane_))); }
 
 Status Stream::sync(uint64_t value, uint64_t timeout_ns) {
+  TN_TRY(capturing_.check_outside(value));
   return scheduler_.sync(*lane_, value, timeout_ns);
 }
 

@@ -43,7 +43,7 @@ class Stream {
   Result<std::byte*> place(const tn_span& span, const char* what) const;
 
   // tn.capture/1
-  Status begin_capture() { return capturing_.begin(); }
+  Status begin_capture() { return capturing_.begin(newest_); }
   Result<std::unique_ptr<Capture>> end_capture();
   Status replay(const Capture& capture);
 
@@ -56,6 +56,7 @@ class Stream {
   Scheduler& scheduler_;
   std::shared_ptr<Lane> lane_;
   author::Capturing<Step> capturing_;
+  uint64_t newest_ = 0;  // value, recorded or promised
 };
 
 }  // namespace tenon::sim

@@ -132,10 +132,10 @@ class Capturing {
     return tape_;
   }
 
-  // TN_BUSY when it captures already. [stream's thread; may fail]
-  Status begin() {
+  // TN_BUSY when it captures already. Values above `newest` are the capture's. [stream's thread; may fail]
+  Status begin(uint64_t newest) {
     if (recording()) return Status(TN_BUSY, "this stream is captured already: end that capture first");
-    join(std::make_shared<Recording<Step>>(this));
+    join(std::make_shared<Recording<Step>>(this), newest);
     return {};
   }
   // TN_INVALID when it captures nothing or what another stream began, and as Recording::close. [stream's thread; may fail]
@@ -156,13 +156,27 @@ class Capturing {
     return Status(TN_INVALID,
                   text("this stream is being captured, and ", what, " cannot be: do it before or after"));
   }
-  // Whether a wait for `value` of `other` is inside one capture: this stream joins it, or takes the other back.
-  // [stream's thread]
-  bool see(const Capturing& other, uint64_t value) {
+  // Whether a wait for `value` of `other` is inside one capture: this stream, whose newest value is `newest`, joins it, or takes
+  // the other back. [stream's thread]
+  bool see(const Capturing& other, uint64_t value, uint64_t newest) {
     const Tape mine = recording(), theirs = other.recording();
     if (!theirs || (mine && mine != theirs) || !theirs->see(this, &other, value)) return false;
-    if (!mine) join(theirs);
+    if (!mine) join(theirs, newest);
     return true;
+  }
+  // Of a value that the timeline has reached, how much of it holds outside: those of a capture that goes on are not reached.
+  // [any-thread]
+  uint64_t outside(uint64_t reached) const {
+    return maybe() && recording() ? std::min(reached, newest_.load(std::memory_order_relaxed)) : reached;
+  }
+  // TN_INVALID for a value of a capture that goes on, for which nobody can wait. [any-thread; may fail]
+  Status check_outside(uint64_t value) const {
+    if (outside(value) == value) return {};
+    return Status(
+        TN_INVALID,
+        text("value ", value,
+             " was recorded in a capture that is going on: it is reached by no work of its own; end "
+             "the capture first"));
   }
   // The stream ends. [stream's thread]
   void leave() {
@@ -170,15 +184,17 @@ class Capturing {
   }
 
  private:
-  void join(Tape tape) {
+  void join(Tape tape, uint64_t newest) {
     const std::lock_guard lock(mutex_);
     tape_ = std::move(tape);
+    newest_.store(newest, std::memory_order_relaxed);
     maybe_.store(true, std::memory_order_relaxed);
   }
 
   mutable std::mutex mutex_;
   mutable std::atomic<bool> maybe_{false};
   mutable Tape tape_{};
+  std::atomic<uint64_t> newest_{0};  // outside the capture
 };
 
 }  // namespace tenon::author

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capture.h: extension "tn.capture/1": record a stream's work once, replay it as one operation.
  *
- * Values recorded during a capture are local to it. Streams that join (by waiting for a captured value) rejoin the first
- * stream before `end`. Memory, workspace and kernels used inside stay alive and in place for the capture's life.
+ * Values recorded during a capture are local to it: while it goes on `query` tells less, and `sync` for them is TN_INVALID.
+ * Streams that join (by waiting for a captured value) rejoin the first stream before `end`. Memory, workspace and kernels
+ * used inside stay alive and in place for the capture's life.
  */
 #ifndef TENON_EXT_CAPTURE_H
 #define TENON_EXT_CAPTURE_H
