@@ -2,7 +2,8 @@
 // command.hpp: one entry of a stream's queue: what to do, with everything it needs copied inside.
 //
 // Addresses are resolved before a command is queued, so that a worker looks nothing up.
-// Invariant: two cache lines, trivially copyable, and no ownership but the timeline that a Wait retains, and the tape that a Replay does.
+// Invariant: two cache lines, trivially copyable, and no ownership but the timeline that a Wait retains and the tape that a
+// Replay does.
 #pragma once
 
 #include "team.hpp"
@@ -35,8 +36,8 @@ struct LaunchCommand {
   static constexpr uint32_t inline_bindings = 11;
   const Runnable* runnable;
   std::byte* workspace;
-  std::byte* const*
-      bindings;  // the array below, or a piece of the queue's arena; NULL in a capture: the array below
+  // The array below, or a piece of the queue's arena; NULL in a capture: the array below.
+  std::byte* const* bindings;
   std::byte* own[inline_bindings];
 };
 struct CopyCommand {
