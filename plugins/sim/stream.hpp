@@ -56,7 +56,7 @@ class Stream {
   Scheduler& scheduler_;
   std::shared_ptr<Lane> lane_;
   author::Capturing<Step> capturing_;
-  uint64_t newest_ = 0;  // value, recorded or promised
+  uint64_t newest_ = 0;  // value that was recorded
 };
 
 }  // namespace tenon::sim
