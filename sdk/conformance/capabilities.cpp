@@ -126,6 +126,17 @@ Result<Determinism> determinism_of(const std::string& file, const toml::table& p
                                   "': it must be bitwise or varies"));
 }
 
+Result<Faults> faults_of(const std::string& file, const toml::table& root) {
+  Faults out;
+  const toml::node* const node = root.get("faults");
+  if (node == nullptr) return out;
+  if (node->as_table() == nullptr)
+    return Status(TN_INVALID, words(place(file, *node), ": write [faults], one table"));
+  for (const auto& [name, order] : *node->as_table())
+    TN_TRY(add_fault(out, place(file, order), name.str(), order.value_or<std::string>({})));
+  return out;
+}
+
 Status refuse_twice(const Capabilities& out) {
   for (size_t i = 0; i < out.tolerances.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -140,9 +151,11 @@ Status refuse_twice(const Capabilities& out) {
 
 Result<Capabilities> read_root(const std::string& file, const toml::table& root) {
   for (const auto& [key, node] : root) {
-    if (key == "plugin" || key == "unsupported" || key == "expected_failure" || key == "tolerance") continue;
+    if (key == "plugin" || key == "unsupported" || key == "expected_failure" || key == "tolerance" ||
+        key == "faults")
+      continue;
     return unknown_key(file, node, key.str(),
-                       "[plugin], [[unsupported]], [[expected_failure]], [[tolerance]]");
+                       "[plugin], [faults], [[unsupported]], [[expected_failure]], [[tolerance]]");
   }
   const toml::table* plugin = root["plugin"].as_table();
   if (plugin == nullptr)
@@ -160,6 +173,7 @@ Result<Capabilities> read_root(const std::string& file, const toml::table& root)
                    [&](const toml::table& table) { return read_entry(file, table, true); }));
   TN_TRY(read_each(file, root, "tolerance", out.tolerances,
                    [&](const toml::table& table) { return read_tolerance(file, table); }));
+  out.faults = TN_TRY(faults_of(file, root));
   TN_TRY(refuse_twice(out));
   return out;
 }
@@ -308,7 +322,7 @@ std::vector<std::string> audit(const Capabilities& declared, const std::vector<C
 }
 
 Judging judging_of(const Capabilities& declared, const std::string& today) {
-  Judging out{.slack = {}, .determinism = declared.determinism};
+  Judging out{.slack = {}, .determinism = declared.determinism, .faults = declared.faults};
   for (const DeclaredTolerance& entry : declared.tolerances) {
     if (!past(entry.expires, today)) out.slack[entry.op + "." + entry.dtype] = entry.slack;
   }

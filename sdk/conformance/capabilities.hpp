@@ -18,6 +18,8 @@
 //   factor = 4                 # times what is usual; or ulp = 8: that much, where it is more
 //   reason = "a table of 256 entries"
 //   expires = 2026-12-31
+//   [faults]                   # optional: faults.hpp
+//   lost = "lost_at=4"
 //
 // Invariant: every list needs a reason, an expected failure and a tolerance need their date; an unknown key is an error, so a misspelt one
 // never hides a failure, and an entry past its date excuses nothing.
@@ -49,6 +51,7 @@ struct Capabilities {
   std::vector<Declaration> unsupported{}, expected_failures{};
   std::vector<DeclaredTolerance> tolerances{};
   Determinism determinism = Determinism::undeclared;
+  Faults faults{};
 };
 
 // Reads a file. TN_NOT_FOUND, TN_INVALID with place and remedy. [any-thread; may block; may fail]

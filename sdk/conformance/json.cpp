@@ -75,7 +75,10 @@ FunctionDescription function_from(const Json& json) {
 Json to_json(const Judging& judging) {
   Json slack = Json::object();
   for (const auto& [which, one] : judging.slack) slack[which] = {{"factor", one.factor}, {"ulp", one.ulps}};
-  return {{"determinism", static_cast<int>(judging.determinism)}, {"slack", slack}};
+  Json faults = Json::object();
+  for (const auto& [name, fault] : judging.faults)
+    faults[name] = {{"option", fault.option}, {"value", fault.value}};
+  return {{"determinism", static_cast<int>(judging.determinism)}, {"slack", slack}, {"faults", faults}};
 }
 
 Judging judging_from(const Json& json) {
@@ -83,6 +86,8 @@ Judging judging_from(const Json& json) {
   out.determinism = static_cast<Determinism>(json.at("determinism").get<int>());
   for (const auto& [which, one] : json.at("slack").items())
     out.slack[which] = {.factor = one.at("factor"), .ulps = one.at("ulp")};
+  for (const auto& [name, one] : json.at("faults").items())
+    out.faults[name] = {.option = one.at("option"), .value = one.at("value")};
   return out;
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// judging.hpp: what a vendor declares that changes how results are judged: how far they may be off, whether they repeat.
+// judging.hpp: what a vendor declares that changes how results are judged: how far they may be off, whether they repeat;
+// and what trouble can be ordered.
 //
 // Invariant: without a declaration the rules of ops/compare.hpp hold as they are; with one, its use shows in the report.
 #pragma once
+
+#include "conformance/faults.hpp"
 
 #include <cstdint>
 #include <map>
@@ -32,6 +35,7 @@ constexpr const char* name(Determinism determinism) noexcept {
 struct Judging {
   std::map<std::string, Slack> slack{};  // "exp.f16" →
   Determinism determinism = Determinism::undeclared;
+  Faults faults{};  // that can be ordered
   bool operator==(const Judging&) const = default;
 };
 

@@ -54,6 +54,21 @@ TEST_CASE("capabilities: both lists are read") {
   CHECK(parsed->expected_failures[0].expires == "2026-12-31");
 }
 
+TEST_CASE("capabilities: faults are options of the plugin, and reach the cases") {
+  const auto parsed = parse_capabilities(std::string(good) + "[faults]\nlost = \"lost_at=4\"\n", "foo.toml");
+  REQUIRE(parsed.ok());
+  const Judging judging = judging_of(*parsed, "2026-01-01");
+  REQUIRE(judging.faults.size() == 1);
+  CHECK(judging.faults.at("lost") == Fault{"lost_at", "4"});
+  CHECK(refusal("[plugin]\nname = \"foo\"\n[faults]\nfire = \"a=1\"\n").find("known are lost") !=
+        std::string::npos);
+  for (const char* order : {"\"lost_at\"", "\"=4\"", "\"lost_at=\"", "4"}) {
+    INFO(order);
+    CHECK(refusal(std::string("[plugin]\nname = \"foo\"\n[faults]\nlost = ") + order)
+              .find("an option of the plugin") != std::string::npos);
+  }
+}
+
 TEST_CASE("capabilities: a declared gap is unsupported, another is unexplained") {
   CHECK(verdict(result("promise: a", Outcome::unsupported, "stream.promise")) == Verdict::unsupported);
   CHECK(verdict(result("strided: a", Outcome::unsupported, "stream.copy_strided")) == Verdict::unexplained);
