@@ -63,12 +63,45 @@ def every_code_is_explained(root):
            [f"docs/errors.md: {code} is not a code of base.h" for code in sorted(told - codes)]
 
 
+def slots(root):
+    """Every function of the ABI's tables, "device.open", and the id of every extension."""
+    found = ["plugin.entry", "plugin.quiesce", "plugin.shutdown"]
+    for name in ("device", "stream", "kernel", "comm"):
+        rows = re.findall(r"^\| `(\w+)` \|", tables.functions(root, f"{name}.h", f"tn_{name}_api"), re.MULTILINE)
+        found += [f"{name}.{row}" for row in rows]
+    return found + re.findall(r"^\| `([^`]+)` \|", tables.extensions(root), re.MULTILINE)
+
+
+def mapped(page):
+    """The slots that a page's mapping has rows for: "| `device.open`, `close` |" is two, "| `comm.*` |" a whole table."""
+    out = set()
+    for cells in re.findall(r"^\| ([^|]*`[^|]*) \|", page, re.MULTILINE):
+        group = ""
+        for word in re.findall(r"`([^`]+)`", cells):
+            group = word.split(".")[0] if re.match(r"(plugin|device|stream|kernel|comm)\.", word) else group
+            out.add(word if "." in word else f"{group}.{word}")
+    return out
+
+
+def every_slot_is_mapped(root):
+    """Each vendor's page says what every function of the ABI becomes, or that it is absent."""
+    findings = []
+    for path in sorted((root / "docs/vendors").glob("*.md")):
+        if path.name == "index.md":
+            continue
+        known, told = slots(root), mapped(path.read_text(encoding="utf-8"))
+        for slot in known:
+            if slot not in told and slot.split(".")[0] + ".*" not in told:
+                findings.append(f"docs/vendors/{path.name}: the mapping has no row for `{slot}`")
+    return findings
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--root", type=pathlib.Path, default=ROOT)
     options = parser.parse_args()
-    findings = every_code_is_explained(options.root)
+    findings = every_code_is_explained(options.root) + every_slot_is_mapped(options.root)
     for path in documents(options.root):
         name = path.relative_to(options.root)
         text = path.read_text(encoding="utf-8")

@@ -114,6 +114,19 @@ class Generate(unittest.TestCase):
                 self.assertIn("| `b`<br>`c`<br>`d` | auto, from 1 | `auto` | `4` | does it | fusion |", self.read())
                 self.assertIn("| `b` | `auto` | `4` | it is better |", self.read())
 
+    def test_a_slot_without_a_row_in_a_vendors_page_is_a_finding(self):
+        (self.root / "docs/vendors").mkdir()
+        for name in ("index", "ascend", "ipu"):
+            shutil.copy(ROOT / f"docs/vendors/{name}.md", self.root / f"docs/vendors/{name}.md")
+        code, output = self.generate("--check")
+        self.assertEqual(code, 0, output)
+        page = self.root / "docs/vendors/ascend.md"
+        whole = page.read_text(encoding="utf-8")
+        for row, slot in (("`kernel.layouts`", "kernel.layouts"), ("`tn.ipc/1`", "tn.ipc/1"), (", `signal`", "stream.signal")):
+            page.write_text(whole.replace(row, ""), encoding="utf-8")
+            code, output = self.generate("--check")
+            self.assertEqual((code, output), (1, f"docs/vendors/ascend.md: the mapping has no row for `{slot}`\n"))
+
     def test_a_code_without_its_explanation_is_a_finding(self):
         (self.root / "docs/errors.md").write_text("## TN_INVALID\n## TN_FANCY\n", encoding="utf-8")
         code, output = self.generate("--check")
