@@ -128,15 +128,17 @@ Result<const Tables*> Context::enter(const tn_host& host) {
   return static_cast<const Tables*>(tables_.get());
 }
 
+Status Context::present() {
+  const Tables* plugin = TN_TRY(tables());
+  uint32_t count = 0;
+  TN_TRY(call("device.count", [&](tn_error* e) { return plugin->device.count(plugin->plugin, &count, e); }));
+  if (settings_.device < count) return {};
+  return skip(words("device ", settings_.device, " does not exist here: the plugin counts ", count));
+}
+
 Result<Device*> Context::device() {
   if (!device_) {
-    const Tables* plugin = TN_TRY(tables());
-    uint32_t count = 0;
-    TN_TRY(
-        call("device.count", [&](tn_error* e) { return plugin->device.count(plugin->plugin, &count, e); }));
-    if (settings_.device >= count) {
-      return skip(words("device ", settings_.device, " does not exist here: the plugin counts ", count));
-    }
+    TN_TRY(present());
     device_ = TN_TRY(Device::open(*this, settings_.device));
   }
   return device_.get();

@@ -124,6 +124,8 @@ class Context {
   Result<const Tables*> tables();
   // Enters with a host of the case's own; comes before `tables`, in a case that is alone. [case's thread; may fail]
   Result<const Tables*> enter(const tn_host& host);
+  // Leaves the case as skipped where this machine lacks the device under test. [case's thread; may fail]
+  Status present();
   // The device under test, opened on first use and closed when the case is over. [case's thread; may fail]
   Result<Device*> device();
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// elf.cpp: a reader of dynamic symbols. Every offset is checked against the file's size before it is followed.
+// elf.cpp: a reader of dynamic symbols and search paths. Every offset is checked against the file's size before it is followed.
 #include "conformance/elf.hpp"
 
 #include "conformance/content.hpp"
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -47,9 +48,30 @@ std::vector<std::string> symbols_of(const File& file, const Elf64_Shdr& table, c
   return out;
 }
 
-}  // namespace
+// "a:b" is two places, and so is "a:".
+void add_places(std::vector<std::string>& out, const std::string& list) {
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(':', begin), list.size());
+    out.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
 
-Result<std::vector<std::string>> exported_symbols(const std::string& path) {
+std::vector<std::string> places_of(const File& file, const Elf64_Shdr& table, const Elf64_Shdr& strings) {
+  std::vector<std::string> out;
+  for (uint64_t place = 0; place + sizeof(Elf64_Dyn) <= table.sh_size; place += sizeof(Elf64_Dyn)) {
+    const auto entry = at<Elf64_Dyn>(file, table.sh_offset + place);
+    if (!entry || entry->d_tag == DT_NULL) break;
+    if (entry->d_tag == DT_RPATH || entry->d_tag == DT_RUNPATH)
+      add_places(out, string_at(file, strings, entry->d_un.d_val));
+  }
+  return out;
+}
+
+// What `read` makes of the first section of `type` and the strings it refers to; nothing where there is none.
+template <class Read>
+Result<std::optional<std::vector<std::string>>> from_section(const std::string& path, uint32_t type,
+                                                             const Read& read) {
   const File file = TN_TRY(content_of(path));
   const auto header = at<Elf64_Ehdr>(file, 0);
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
@@ -59,11 +81,25 @@ Result<std::vector<std::string>> exported_symbols(const std::string& path) {
   }
   for (uint64_t i = 0; i < header->e_shnum; ++i) {
     const auto section = at<Elf64_Shdr>(file, header->e_shoff + i * header->e_shentsize);
-    if (!section || section->sh_type != SHT_DYNSYM) continue;
+    if (!section || section->sh_type != type) continue;
     const auto strings =
         at<Elf64_Shdr>(file, header->e_shoff + section->sh_link * uint64_t{header->e_shentsize});
-    if (strings) return symbols_of(file, *section, *strings);
+    if (strings) return std::optional(read(file, *section, *strings));
   }
+  return std::optional<std::vector<std::string>>();
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> search_paths(const std::string& path) {
+  auto found = TN_TRY(from_section(path, SHT_DYNAMIC, places_of));
+  if (found) return *std::move(found);
+  return Status(TN_INVALID, words("'", path, "' has no dynamic section: its sections were stripped"));
+}
+
+Result<std::vector<std::string>> exported_symbols(const std::string& path) {
+  auto found = TN_TRY(from_section(path, SHT_DYNSYM, symbols_of));
+  if (found) return *std::move(found);
   return Status(TN_INVALID,
                 words("'", path, "' has no table of dynamic symbols: its sections were stripped"));
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // launch.cpp: launches that must be refused, and launches that must arrive whatever happens around them.
 #include "conformance/case.hpp"
+#include "conformance/cases/tour.hpp"
 #include "conformance/gate.hpp"
 #include "conformance/ops/sample.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 
@@ -20,6 +22,8 @@ void refuses_launch(Context& t, const Bench& bench, const Stream& stream, std::s
 }
 
 constexpr std::byte mark{0x6B};
+constexpr uint64_t launch_soon =
+    40'000'000;  // ns: long enough for a stream that is not held back to have run
 
 Status marked(const Stream& stream, const Memory& memory) {
   return upload(stream, memory.span(), Bytes(memory.bytes(), mark));
@@ -218,10 +222,64 @@ CONFORM_CASE(1, "launch: a kernel may be destroyed and its arrays reused while i
   return {};
 }
 
+CONFORM_CASE(1, "launch: one that waits for a held producer has not run, and then sees what was produced") {
+  const Device& device = *TN_TRY(t.device());
+  const Sample sample = TN_TRY(Sample::find(t, device, 300));
+  const Bench bench = TN_TRY(Bench::make(t, device, sample));
+  const Memory fresh = TN_TRY(device.alloc(sample.input_bytes()));
+  const Stream producer = TN_TRY(device.stream())
+  , consumer = TN_TRY(device.stream())
+  , observer = TN_TRY(device.stream());
+  TN_TRY(upload(producer, bench.input.span(), sample.input(1)));
+  TN_TRY(upload(producer, fresh.span(), sample.input(7)));
+  TN_TRY(marked(producer, bench.output));
+  Gate gate = TN_TRY(Gate::make(t, device));
+  TN_TRY(gate.hold(producer));
+  TN_TRY(producer.copy(bench.input.span(), fresh.span()));
+  const uint64_t produced = TN_TRY(producer.record());
+  TN_TRY(consumer.wait(producer, produced));
+  TN_TRY(bench.launch(consumer));
+  const uint64_t launched = TN_TRY(consumer.record());
+  const Status early = consumer.sync(launched, launch_soon);
+  t.check(early.code() == TN_TIMEOUT,
+          "the launch ended before the value that its stream waits for: expected TN_TIMEOUT, got ",
+          early.ok() ? "TN_OK" : early.message());
+  const Bytes before = TN_TRY(download(observer, bench.output.span()));
+  t.check(before == Bytes(before.size(), mark),
+          "the launch wrote its output before its stream was let go: it did not wait");
+  gate.open();
+  sample.expect(t, 7, TN_TRY(download(consumer, bench.output.span())),
+                "a launch behind the copy that makes its input");
+  return producer.finish();
+}
+
+CONFORM_CASE(1, "launch: enqueueing does not block while the stream is held") {
+  const Device& device = *TN_TRY(t.device());
+  const Sample sample = TN_TRY(Sample::find(t, device, 100));
+  const Bench bench = TN_TRY(Bench::make(t, device, sample));
+  const Stream stream = TN_TRY(device.stream());
+  TN_TRY(upload(stream, bench.input.span(), sample.input(4)));
+  TN_TRY(bench.launch(stream));  // whatever a first launch has to prepare
+  TN_TRY(stream.finish());
+  TN_TRY(marked(stream, bench.output));
+  Gate gate = TN_TRY(Gate::make(t, device));
+  TN_TRY(gate.hold(stream));
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 50; ++i) TN_TRY(bench.launch(stream));
+  const uint64_t value = TN_TRY(stream.record());
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+  t.check(took.count() < 3000, "50 launches behind a held stream took ", took.count(), " ms");
+  t.check(stream.sync(value, 0).code() == TN_TIMEOUT, "the launches ended although their stream is held");
+  gate.open();
+  TN_TRY(stream.sync(value));
+  sample.expect(t, 4, TN_TRY(download(stream, bench.output.span())), "the last of 50 launches");
+  return {};
+}
+
 CONFORM_CASE(1, "launch: a stream of another handle of the device is TN_INVALID or serves") {
   const Device& device = *TN_TRY(t.device());
   const Sample sample = TN_TRY(Sample::find(t, device, 100));
-  const auto other = TN_TRY(Device::open(t, t.settings().device));
+  const auto other = TN_TRY(second_handle(t));
   const Bench bench = TN_TRY(Bench::make(t, device, sample));
   const Stream own = TN_TRY(device.stream())
   , foreign = TN_TRY(other->stream());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // threads.cpp: different handles are free-threaded; query, sync and signal are any-thread.
 #include "conformance/case.hpp"
+#include "conformance/cases/on_threads.hpp"
 #include "conformance/cases/tour.hpp"
 #include "conformance/gate.hpp"
 
@@ -10,25 +11,6 @@
 namespace tenon::conform {
 
 namespace {
-
-constexpr int thread_count = 8;
-
-// Runs `body(index)` on several threads and passes their failures on to the case.
-template <class Body>
-void on_threads(Context& t, int count, Body&& body) {
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      try {
-        const Status said = body(i);
-        t.check(said.ok(), "thread ", i, ": ", said.message());
-      } catch (const std::exception& escaped) {
-        t.fail(words("thread ", i, ": ", escaped.what()));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 // One thread's own streams and memories, written and read back.
 Status work_alone(Context& t, const Device& device, uint64_t seed, int steps) {

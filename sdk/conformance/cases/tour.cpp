@@ -19,6 +19,12 @@ Status tour(Context& t, const Device& device) {
   return {};
 }
 
+Result<std::unique_ptr<Device>> second_handle(Context& t) {
+  auto second = Device::open(t, t.settings().device);
+  if (second.ok() || second.code() != TN_BUSY) return second;
+  return t.unsupported("device.shared", words("the device is exclusive: ", second.message()));
+}
+
 Status tour(Context& t) { return tour(t, *TN_TRY(t.device())); }
 
 }  // namespace tenon::conform
