@@ -45,7 +45,7 @@ void says_lost(Context& t, const char* what, bool may_succeed, Call&& call) {
 
 // A device at work on two streams, the second behind the first.
 struct Doomed {
-  std::unique_ptr<Device> device;
+  std::unique_ptr<Device> device{};
   Memory memory{};
   Stream first{}, second{};
   uint64_t last = 0;  // value of the first stream that never came
