@@ -100,7 +100,8 @@ Status ask_everything(Context& t, Doomed& doomed) {
 CONFORM_CASE(0, "trouble: a lost device says so in every call, lets nobody wait, and closes", .alone = true) {
   TN_TRY(order(t, "lost"));
   TN_TRY(t.present());
-  Doomed doomed { .device = TN_TRY(Device::open(t, t.settings().device)) };
+  Doomed doomed;
+  doomed.device = TN_TRY(Device::open(t, t.settings().device));
   doomed.memory = TN_TRY(doomed.device->alloc(4096));
   doomed.first = TN_TRY(doomed.device->stream());
   doomed.second = TN_TRY(doomed.device->stream());
