@@ -13,7 +13,7 @@ namespace honest {
 
 namespace {
 
-constexpr uint64_t total_bytes = uint64_t{1} << 32;
+constexpr uint64_t total_bytes = uint64_t{1} << 34;
 constexpr uint32_t max_streams = 200;
 std::atomic<uint64_t> used_bytes{0};
 
@@ -22,8 +22,10 @@ struct Registry {
   std::mutex mutex;
   std::set<Stream*> streams;
 };
+// It outlives whatever the process destroys at its end, and ends with the library's own pages.
 Registry& registry() {
-  static Registry* const all = new Registry;  // outlives whatever the process destroys at its end
+  alignas(Registry) static std::byte room[sizeof(Registry)];
+  static Registry* const all = new (room) Registry;
   return *all;
 }
 
@@ -45,7 +47,17 @@ void each_row(const tn_copy_shape& box, uint32_t dimension, uint64_t to, uint64_
   }
 }
 
+Status alive() {
+  if (!trouble().lost) return {};
+  return Status(TN_DEVICE_LOST, "the device is lost, as option lost_at asked: destroy what is left of it");
+}
+
 }  // namespace
+
+Trouble& trouble() {
+  static Trouble ordered;
+  return ordered;
+}
 
 std::byte* place(const tn_span& span) {
   if (span.space != TN_SPACE_MEMORY) return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(span.offset));
@@ -101,8 +113,20 @@ void Stream::run() {
     const auto work = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
-    work();
+    if (++trouble().commands == trouble().lost_at) lose();
+    if (!trouble().lost) work();
     lock.lock();
+  }
+}
+
+void Stream::lose() {
+  trouble().lost = true;
+  const std::lock_guard lock(registry().mutex);
+  for (Stream* const stream : registry().streams) {
+    Timeline& timeline = *stream->timeline_;
+    const std::lock_guard own(timeline.mutex);
+    if (timeline.failure == TN_OK) timeline.failure = TN_DEVICE_LOST;
+    timeline.changed.notify_all();
   }
 }
 
@@ -258,7 +282,9 @@ Status Device::memory_info(tn_memory_info& out) {
 Result<std::unique_ptr<Memory>> Device::allocate(uint32_t /*kind*/, uint64_t bytes, uint64_t alignment) {
   const uint64_t used = used_bytes;
   void* data = nullptr;
-  if (bytes > total_bytes - used || (bytes > 0 && posix_memalign(&data, alignment, bytes) != 0)) {
+  TN_TRY(alive());
+  const bool ordered = ++trouble().allocations == trouble().oom_at;
+  if (ordered || bytes > total_bytes - used || (bytes > 0 && posix_memalign(&data, alignment, bytes) != 0)) {
     return Status(TN_NO_MEMORY, tenon::author::text("asked for ", bytes, " bytes, ", total_bytes - used,
                                                     " of ", total_bytes, " are free: free some first"));
   }
@@ -267,7 +293,22 @@ Result<std::unique_ptr<Memory>> Device::allocate(uint32_t /*kind*/, uint64_t byt
 }
 
 Result<std::unique_ptr<Stream>> Device::create_stream(const tn_stream_options& /*options*/) {
+  TN_TRY(alive());
   return std::make_unique<Stream>();
+}
+
+Plugin::Plugin(tenon::author::Host host) {
+  const auto ordered = [&](const char* key) {
+    const auto count = host.integer(key, 0, 0, INT64_MAX);
+    return count.ok() ? static_cast<uint64_t>(*count) : 0;
+  };
+  trouble().lost_at = ordered("lost_at");
+  trouble().oom_at = ordered("oom_at");
+}
+
+Result<std::unique_ptr<Device>> Plugin::open(uint32_t /*ordinal*/, const tn_device_options& /*options*/) {
+  TN_TRY(alive());
+  return std::make_unique<Device>();
 }
 
 Status Plugin::describe(uint32_t /*ordinal*/, tn_device_info& out) {

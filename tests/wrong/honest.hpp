@@ -82,6 +82,7 @@ class Stream {
  private:
   Status failure();
   void run();
+  static void lose();
   void stop(bool drop);
 
   std::shared_ptr<Timeline> timeline_ = std::make_shared<Timeline>();
@@ -95,6 +96,13 @@ class Stream {
 
 // Where a span of the device lies in this process.
 std::byte* place(const tn_span& span);
+
+// Trouble that the host's options order: the device is lost at command `lost_at`, allocation `oom_at` fails. 0: never.
+struct Trouble {
+  std::atomic<uint64_t> lost_at{0}, oom_at{0}, commands{0}, allocations{0};
+  std::atomic<bool> lost{false};
+};
+Trouble& trouble();
 
 // A tensor in a kernel's loop.
 struct Operand {
@@ -122,10 +130,12 @@ struct Node {
 
 struct Kernel {
   std::vector<Node> nodes{};
-  uint64_t workspace = 0;  // bytes of inner values
+  uint64_t workspace = 0;             // bytes of inner values
+  std::array<std::byte, 40> saved{};  // a mark, and the identity of its fragment: there is no code to keep
 
   void info(tn_kernel_info& out) const;
   Status launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace_span);
+  Result<uint64_t> save(std::span<std::byte> out) const;
   void run(const std::vector<std::byte*>& at, std::byte* inner) const;
 };
 
@@ -137,6 +147,7 @@ class Device {
   Result<std::unique_ptr<Stream>> create_stream(const tn_stream_options& options);
   Status supports(const tn_fragment& fragment, tn_support& out);
   Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
+  Result<std::unique_ptr<Kernel>> load(const tn_fragment& fragment, std::span<const std::byte> saved);
 };
 
 struct Plugin {
@@ -144,16 +155,16 @@ struct Plugin {
       .name = "honest",
       .vendor = "Tenon tests",
       .version = "0.1.0",
-      .features = TN_FEATURE_ADDRESSABLE | TN_FEATURE_CROSS_DEVICE_WAIT | TN_FEATURE_HOST_MEMORY};
+      .features = TN_FEATURE_ADDRESSABLE | TN_FEATURE_CROSS_DEVICE_WAIT | TN_FEATURE_HOST_MEMORY |
+                  TN_FEATURE_UNLOADABLE};
   using Device = honest::Device;
   using Memory = honest::Memory;
   using Stream = honest::Stream;
   using Kernel = honest::Kernel;
+  explicit Plugin(tenon::author::Host host);
   Result<uint32_t> device_count() { return 1; }
   Status describe(uint32_t ordinal, tn_device_info& out);
-  Result<std::unique_ptr<Device>> open(uint32_t /*ordinal*/, const tn_device_options& /*options*/) {
-    return std::make_unique<Device>();
-  }
+  Result<std::unique_ptr<Device>> open(uint32_t ordinal, const tn_device_options& options);
   Status quiesce();
 };
 
