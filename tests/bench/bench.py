@@ -119,6 +119,11 @@ def combine(verdicts):
     return None if None in verdicts else True
 
 
+def without_peer(verdict):
+    """Of a row whose peer is missing: a miss stands, but nothing is met."""
+    return verdict if verdict is False else None
+
+
 def applies(target, row):
     return fnmatch.fnmatchcase(row["name"], target["row"]) and \
         fnmatch.fnmatchcase(row.get("peer") or "", target.get("peer", "*"))
@@ -138,8 +143,9 @@ def report_row(row, targets):
     measured = {"ratio": statistics.median(ratios) if ratios else None, "limit_fraction": fraction}
     mine = [target for target in targets if applies(target, row)]
     peer = row.get("peer")
+    met = combine([judge_target(row, target, measured) for target in mine])
     if peer and theirs is None:
-        peer = f"{peer} (missing: {row['why_no_peer']})"
+        peer, met = f"{peer} (missing: {row['why_no_peer']})", without_peer(met)
     return {
         "name": row["name"], "peer": peer, "ours": ours,
         "theirs": figure(theirs, row["judge"], row["unit"]) if theirs else None, "unit": row["unit"],
@@ -147,7 +153,7 @@ def report_row(row, targets):
         "spread": quartile_range(ratios) if ratios else quartile_range(row["ours"]) / middle if middle else 0.0,
         "limit_fraction": fraction,
         "target": "; ".join(describe_target(target) for target in mine) or None,
-        "met": combine([judge_target(row, target, measured) for target in mine]),
+        "met": met,
     }
 
 

@@ -65,6 +65,8 @@ class Verdicts(unittest.TestCase):
         lost = row(theirs=None, why_no_peer="libmimalloc.so.2 is not installed")
         for kind in ("min_ratio", "max_added"):
             self.assertIsNone(self.met(lost, target(kind=kind, value=0)))
+        self.assertIsNone(self.met(lost, target(kind="max", value=1e9)))
+        self.assertFalse(self.met(lost, target(kind="max", value=0)))
         self.assertIn("libmimalloc.so.2 is not installed", bench.report_row(lost, [])["peer"])
 
     def test_missing_peer_must_say_why(self):

@@ -43,20 +43,23 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 }  // namespace
 
-Peer::Peer(const std::string& script, const std::vector<std::string>& arguments, const Settings& settings) {
+Peer::Command Peer::python(const std::string& script, const std::vector<std::string>& arguments) {
+  Command out{access(BENCH_PEERS_PYTHON, X_OK) == 0 ? BENCH_PEERS_PYTHON : "python3", script};
+  out.insert(out.end(), arguments.begin(), arguments.end());
+  return out;
+}
+
+Peer::Peer(Command command, const Settings& settings) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::vector<std::string> words{access(BENCH_PEERS_PYTHON, X_OK) == 0 ? BENCH_PEERS_PYTHON : "python3",
-                                 script};
-  words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<std::string> variables = environment(settings);
-  if (start(pointers(words), pointers(variables))) {
+  if (start(pointers(command), pointers(variables))) {
     const std::string said = read_line();
     if (said.starts_with("ready"))
       about_ = said.substr(said.size() > 6 ? 6 : 5);
     else
       give_up(said);
   } else {
-    give_up(words[0] + " could not be started");
+    give_up(command[0] + " could not be started");
   }
 }
 
@@ -117,13 +120,21 @@ std::string Peer::read_line() {
   return line;
 }
 
-std::string Peer::ask(const std::string& line) {
-  if (!why_.empty()) return "! " + why_;
+void Peer::say(const std::string& line) {
+  if (!why_.empty()) return;
   const std::string sent = line + "\n";
   if (write(to_, sent.data(), sent.size()) != static_cast<ssize_t>(sent.size()))
     give_up("its process ended by itself");
+}
+
+std::string Peer::hear() {
   const std::string answer = why_.empty() ? read_line() : "";
   return why_.empty() ? answer : "! " + why_;
+}
+
+std::string Peer::ask(const std::string& line) {
+  say(line);
+  return hear();
 }
 
 double Peer::figure(const std::string& line) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// peer.hpp: a peer written in Python, in a process of its own, asked for one figure at a time, so that its runs stand between
-// ours.
+// peer.hpp: a process that measures when it is asked to, one figure at a time, so that its runs stand between those of others.
 //
 // Both sides speak in lines. The first line of the peer is "ready ABOUT", or why it cannot be asked; then each line it is sent
 // is answered by one: a figure, words, or "! WHY".
@@ -17,11 +16,15 @@ namespace bench {
 
 class Peer {
  public:
+  using Command = std::vector<std::string>;  // a program and its arguments
   using Settings = std::vector<std::pair<std::string, std::string>>;
 
-  // Starts `script` with the peers' own Python (build/peers), or the system's where there is none, and with `settings` in its
-  // environment. From here on a broken pipe is an error of a call of this process, not a signal. [one thread; blocks]
-  Peer(const std::string& script, const std::vector<std::string>& arguments, const Settings& settings = {});
+  // A script by the peers' own Python (build/peers), or the system's where there is none.
+  static Command python(const std::string& script, const std::vector<std::string>& arguments = {});
+
+  // Starts `command` with `settings` in its environment. From here on a broken pipe is an error of a call of this process, not a
+  // signal. [one thread; blocks]
+  explicit Peer(Command command, const Settings& settings = {});
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   ~Peer();
@@ -32,6 +35,9 @@ class Peer {
   const std::string& about() const noexcept { return about_; }
   // Its answer, or "! WHY". [blocks]
   std::string ask(const std::string& line);
+  // The two halves of it, for several that answer at the same time.
+  void say(const std::string& line);
+  std::string hear();
   // Its answer as a figure; negative when it is none.
   double figure(const std::string& line);
 

@@ -61,7 +61,12 @@ void launch_rows() {
   const tenon::Point reached = *other.record();
   static_cast<void>(reached.sync());
   const auto wait = [&] { benchmark::DoNotOptimize(stream.wait(reached).ok()); };
-  print(alone("wait_reached", count, wait));
+  auto* const plain_wait = plugin.tables->descriptor.stream->wait;
+  tn_stream* other_handle = other.state()->handle;
+  const uint64_t reached_value = reached.value();
+  print(against("wait_reached", "plain pointer", count, wait, [&] {
+    benchmark::DoNotOptimize(plain_wait(stream_handle, other_handle, reached_value, nullptr));
+  }));
 
   print_allocations("launch_allocations", launch);
   print_allocations("record_allocations", record);

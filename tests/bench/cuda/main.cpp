@@ -137,7 +137,7 @@ int main(int argc, char** argv) {
   const Bare bare(why);
   if (!bare.usable()) return all_left_out("the bare driver cannot be compared with: " + why);
   Bench b{.device = *device, .stream = *device->stream(), .bare = bare, .bytes = bytes};
-  Peer torch(BENCH_PEER, {std::to_string(bytes)});
+  Peer torch(Peer::python(BENCH_PEER, {std::to_string(bytes)}));
   if (torch.why().empty()) note(torch.about());
   copy_row(b);
   add3_rows(b, torch);

@@ -59,7 +59,7 @@ void compare(const T* ours, const T* theirs, size_t count, double tolerance, Num
 // pay for their spinning; and its memory stays with it, since fresh pages cost more than most kernels.
 Peer& torch() {
   static Peer peer(
-      BENCH_PEER, {std::to_string(threads)},
+      Peer::python(BENCH_PEER, {std::to_string(threads)}),
       {{"OMP_WAIT_POLICY", "passive"}, {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "68719476736"}});
   static const bool told = peer.why().empty() && (note(peer.about()), true);
   static_cast<void>(told);

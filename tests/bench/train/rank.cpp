@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench_train_rank: one rank of ours, asked as peer.hpp says: bench_train_rank MODEL BATCH THREADS [NAME=VALUE…].
+//
+// "prepare" opens the executor and is answered with the number of its trained parameters; "step" takes a step and is answered with
+// its nanoseconds and its loss. Invariant: every step has the same batch, which comes from the host.
+#include "resnet/network.hpp"
+#include "transformer/network.hpp"
+
+#include <tenon/tenon.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace tenon;
+
+struct Settings {
+  std::string model, threads;
+  int64_t batch = 0;
+  Strategy strategy{};
+};
+
+// Decoders of this shape have 11 million parameters.
+transformer::Shape decoder(int64_t batch) {
+  return {.batch = batch, .length = 256, .width = 384, .heads = 6, .layers = 6, .words = 256};
+}
+
+uint32_t random_bits(uint32_t& state) {
+  state = state * 1664525 + 1013904223;
+  return state >> 8;
+}
+
+std::vector<float> random_numbers(int64_t count) {
+  std::vector<float> out(static_cast<size_t>(count));
+  uint32_t state = 1;
+  for (float& x : out) x = static_cast<float>(random_bits(state)) * 0x1p-23f - 1;
+  return out;
+}
+
+std::vector<int32_t> random_words(int64_t count, uint32_t words, uint32_t seed) {
+  std::vector<int32_t> out(static_cast<size_t>(count));
+  for (int32_t& x : out) x = static_cast<int32_t>(random_bits(seed) % words);
+  return out;
+}
+
+class Rank {
+ public:
+  explicit Rank(Settings settings) : s_(std::move(settings)) {}
+
+  Result<uint64_t> prepare() {
+    RuntimeOptions options{.use_environment = false,
+                           .use_install_path = false,
+                           .probe = Probe::off,
+                           .options = s_.strategy.runtime()};
+    const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
+    options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
+    options.options["cpu.threads"] = s_.threads;
+    options.options["cpu.cache"] = "off";  // what another day found is not measured
+    runtime_.emplace(TN_TRY(Runtime::open(std::move(options))));
+    device_.emplace(TN_TRY(runtime_->device("cpu")));
+    auto here = Rendezvous::from_environment();
+    if (!here.ok() && here.code() != TN_NOT_FOUND) return std::move(here).failure();
+    Communicator comm;
+    if (here.ok()) comm = TN_TRY(Communicator::create(*device_, here->store, here->rank, here->size));
+    const TrainingGraph step = TN_TRY(training(here.ok() ? here->size : 1));
+    executor_.emplace(TN_TRY(Executor::open(step, *device_, s_.strategy, comm)));
+    TN_TRY(executor_->initialize(1));
+    TN_TRY(executor_->share());
+    uint64_t parameters = 0;
+    for (const Graph::ValueInfo& value : step.graph.values()) {
+      for (const std::string& trained : step.trained)
+        if (trained == value.name) parameters += value.spec.elements();
+    }
+    return parameters;
+  }
+
+  // The loss.
+  Result<float> step() {
+    float loss = 0;
+    const Binding fetch = fetched("loss", loss);
+    TN_TRY(executor_->run(inputs_, {&fetch, 1}));
+    return loss;
+  }
+
+ private:
+  Result<TrainingGraph> training(uint32_t ranks) {
+    TrainingOptions options = s_.strategy.training();
+    options.ranks = ranks;
+    if (s_.model == "resnet50") return residual(std::move(options));
+    if (s_.model == "transformer") return decoding(std::move(options));
+    return Status(TN_NOT_FOUND, "there is no model '" + s_.model + "'");
+  }
+
+  Result<TrainingGraph> residual(TrainingOptions options) {
+    const resnet::Network network(
+        {.depth = 50, .batch = s_.batch, .channels = 3, .size = 224, .classes = 1000});
+    options.optimizer = {
+        .op = Op::momentum, .rate = 0.01, .attributes = {{"momentum", 0.9}, {"weight_decay", 1e-4}}};
+    options.renewed = network.renewed();
+    images_ = random_numbers(s_.batch * 3 * 224 * 224);
+    first_ = random_words(s_.batch, 1000, 7);
+    inputs_ = {fed("image", images_), fed("label", first_)};
+    return training_graph(network.graph(), "loss", options);
+  }
+
+  Result<TrainingGraph> decoding(TrainingOptions options) {
+    const transformer::Shape shape = decoder(s_.batch);
+    const transformer::Network network(shape, true);
+    options.optimizer = {.op = Op::adam, .rate = 3e-4};
+    first_ = random_words(shape.batch * shape.length, static_cast<uint32_t>(shape.words), 7);
+    second_ = random_words(shape.batch * shape.length, static_cast<uint32_t>(shape.words), 8);
+    inputs_ = {fed("tokens", first_), fed("next", second_)};
+    return training_graph(network.graph(), "loss", options);
+  }
+
+  Settings s_;
+  std::vector<float> images_{};
+  std::vector<int32_t> first_{}, second_{};
+  std::vector<Binding> inputs_{};
+  std::optional<Runtime> runtime_{};
+  std::optional<Device> device_{};
+  std::optional<Executor> executor_{};
+};
+
+void say_error(const Error& error) {
+  std::string words = error.message.substr(0, error.message.find('\n'));
+  std::printf("! %s\n", words.c_str());
+}
+
+void answer(Rank& rank, const std::string& line) {
+  if (line == "prepare") {
+    const auto parameters = rank.prepare();
+    if (!parameters.ok()) return say_error(parameters.error());
+    std::printf("%llu\n", static_cast<unsigned long long>(*parameters));
+    return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto loss = rank.step();
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+  if (!loss.ok()) return say_error(loss.error());
+  std::printf("%.0f %.6g\n", took.count(), static_cast<double>(*loss));
+}
+
+Result<Settings> read_settings(int argc, char** argv) {
+  if (argc < 4) return Status(TN_INVALID, "usage: bench_train_rank MODEL BATCH THREADS [NAME=VALUE…]");
+  Settings out{.model = argv[1], .threads = argv[3], .batch = std::atol(argv[2])};
+  for (int i = 4; i < argc; ++i) {
+    const std::string word = argv[i];
+    const size_t equal = word.find('=');
+    if (equal == std::string::npos) return Status(TN_INVALID, "'" + word + "' is not NAME=VALUE");
+    TN_TRY(out.strategy.set(word.substr(0, equal), word.substr(equal + 1)));
+  }
+  return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  auto settings = read_settings(argc, argv);
+  if (!settings.ok()) {
+    std::printf("%s\n", settings.error().message.c_str());
+    return 1;
+  }
+  std::printf("ready tenon, %s threads\n", settings->threads.c_str());
+  std::fflush(stdout);
+  Rank rank(std::move(*settings));
+  for (std::string line; std::getline(std::cin, line);) {
+    answer(rank, line);
+    std::fflush(stdout);
+  }
+}
