@@ -13,20 +13,22 @@
 namespace tenon::cpu {
 namespace {
 
-template <class T, uint32_t rows, uint32_t vectors>
+// How many sums there are: `rows` of `vectors` registers of `bytes`.
+template <class T, uint32_t rows, uint32_t vectors, uint32_t bytes>
 [[gnu::always_inline]] inline void multiply_block(const Product<T>& p, const T* a, const T* b, T* c) {
-  Vector<T> sums[rows][vectors];
+  constexpr uint32_t step = bytes / sizeof(T);
+  Vector<T, bytes> sums[rows][vectors];
   for (uint32_t r = 0; r < rows; ++r) {
     for (uint32_t v = 0; v < vectors; ++v) {
-      sums[r][v] = Vector<T>{};
-      if (p.accumulate) load(sums[r][v], c + r * p.c_row + v * lanes<T>);
+      sums[r][v] = Vector<T, bytes>{};
+      if (p.accumulate) load<T, bytes>(sums[r][v], c + r * p.c_row + v * step);
     }
   }
   const bool unit_row = p.a_row == 1;
   const auto run = [&](int64_t row_stride, int64_t depth_stride) __attribute__((always_inline)) {
     for (uint32_t k = 0; k < p.depth; ++k, a += depth_stride, b += p.b_depth) {
-      Vector<T> line[vectors];
-      for (uint32_t v = 0; v < vectors; ++v) load(line[v], b + v * lanes<T>);
+      Vector<T, bytes> line[vectors];
+      for (uint32_t v = 0; v < vectors; ++v) load<T, bytes>(line[v], b + v * step);
 #pragma GCC unroll 16
       for (uint32_t r = 0; r < rows; ++r) {
         const T x = a[r * row_stride];
@@ -39,41 +41,49 @@ template <class T, uint32_t rows, uint32_t vectors>
   else
     run(p.a_row, 1);
   for (uint32_t r = 0; r < rows; ++r) {
-    for (uint32_t v = 0; v < vectors; ++v) store(c + r * p.c_row + v * lanes<T>, sums[r][v]);
+    for (uint32_t v = 0; v < vectors; ++v) store<T, bytes>(c + r * p.c_row + v * step, sums[r][v]);
   }
 }
 
-template <class T, uint32_t most_rows, uint32_t vectors>
+// Rows of the next block when `left` remain. Short blocks leave multipliers idle, so 16 are 8 and 8 rather than 12 and 4, and 8
+// are 4 and 4 rather than 6, 1 and 1.
+template <uint32_t most>
+constexpr uint32_t next_block(uint32_t left) noexcept {
+  if (most >= 12 && left >= 12 && left != 16) return 12;
+  if (most >= 8 && left >= 8) return 8;
+  if (most == 6 && left >= 6 && left != 8) return 6;
+  return left >= 4 ? 4 : 1;
+}
+
+template <class T, uint32_t most_rows, uint32_t vectors, uint32_t bytes>
 [[gnu::always_inline]] inline void multiply_columns(const Product<T>& p, uint32_t column) {
-  const auto at = [&](uint32_t row) { return std::pair(p.a + row * p.a_row, p.c + row * p.c_row + column); };
   const T* const b = p.b + column;
   for (uint32_t row = 0; row < p.rows;) {
-    const uint32_t left = p.rows - row;
-    const auto [a, c] = at(row);
-    // 16 are two blocks of 8 rather than 12 and 4: short blocks leave multipliers idle.
-    if (most_rows >= 12 && left >= 12 && left != 16) {
-      multiply_block<T, most_rows, vectors>(p, a, b, c);
-      row += 12;
-    } else if (most_rows >= 8 && left >= 8) {
-      multiply_block<T, std::min(most_rows, 8u), vectors>(p, a, b, c);
-      row += 8;
-    } else if (left >= 4) {
-      multiply_block<T, 4, vectors>(p, a, b, c);
-      row += 4;
-    } else {
-      multiply_block<T, 1, vectors>(p, a, b, c);
-      row += 1;
-    }
+    const T* const a = p.a + row * p.a_row;
+    T* const c = p.c + row * p.c_row + column;
+    const uint32_t rows = next_block<most_rows>(p.rows - row);
+    if (rows == 12)
+      multiply_block<T, std::min(most_rows, 12u), vectors, bytes>(p, a, b, c);
+    else if (rows == 8)
+      multiply_block<T, std::min(most_rows, 8u), vectors, bytes>(p, a, b, c);
+    else if (rows == 6)
+      multiply_block<T, std::min(most_rows, 6u), vectors, bytes>(p, a, b, c);
+    else if (rows == 4)
+      multiply_block<T, 4, vectors, bytes>(p, a, b, c);
+    else
+      multiply_block<T, 1, vectors, bytes>(p, a, b, c);
+    row += rows;
   }
 }
 
-template <class T, uint32_t most_rows, uint32_t vectors>
+template <class T, uint32_t most_rows, uint32_t vectors, uint32_t bytes>
 struct Multiply {
   static void run(const Product<T>& p) {
+    constexpr uint32_t step = bytes / sizeof(T);
     uint32_t column = 0;
-    for (; column + vectors * lanes<T> <= p.columns; column += vectors * lanes<T>)
-      multiply_columns<T, most_rows, vectors>(p, column);
-    for (; column < p.columns; column += lanes<T>) multiply_columns<T, most_rows, 1>(p, column);
+    for (; column + vectors * step <= p.columns; column += vectors * step)
+      multiply_columns<T, most_rows, vectors, bytes>(p, column);
+    for (; column < p.columns; column += step) multiply_columns<T, most_rows, 1, bytes>(p, column);
   }
 };
 
@@ -195,16 +205,16 @@ struct Slopes {
 
 template <class T>
 AttentionLoops<T> chosen() noexcept {
-  AttentionLoops<T> out{.multiply = Multiply<T, 4, 1>::run,
+  AttentionLoops<T> out{.multiply = Multiply<T, 4, 2, 16>::run,
                         .turn = widest<Turn<T>>(),
                         .soften = widest<Soften<T>>(),
                         .shrink = widest<Shrink<T>>(),
                         .slope = widest<Slopes<T>>()};
 #if defined(__x86_64__)
   if (runs_avx512())
-    out.multiply = Compilations<Multiply<T, 12, 2>, void(const Product<T>&)>::avx512;
+    out.multiply = Compilations<Multiply<T, 12, 2, 64>, void(const Product<T>&)>::avx512;
   else if (runs_avx2())
-    out.multiply = Compilations<Multiply<T, 4, 1>, void(const Product<T>&)>::avx2;
+    out.multiply = Compilations<Multiply<T, 6, 2, 32>, void(const Product<T>&)>::avx2;
 #endif
   return out;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_vector.hpp: rows of 64 bytes as one value, on any processor, for the inner loops of attention.
 //
-// Compilers split such a value where registers are narrower. Files that include this are compiled with contraction.
+// Compilers split such a value where registers are narrower, which costs little where each is used once, and much where sums stay in
+// registers: those are of the registers' own width. Files that include this are compiled with contraction.
 // Invariant: functions take and give vectors by reference, so no calling convention depends on the instruction set.
 #pragma once
 
@@ -15,21 +16,21 @@
 
 namespace tenon::cpu {
 
-template <class T>
+template <class T, uint32_t bytes = 64>
 struct VectorOf {
-  typedef T type __attribute__((vector_size(64)));
-  typedef T in_memory __attribute__((vector_size(64), aligned(alignof(T)), may_alias));
+  typedef T type __attribute__((vector_size(bytes)));
+  typedef T in_memory __attribute__((vector_size(bytes), aligned(alignof(T)), may_alias));
 };
-template <class T>
-using Vector = typename VectorOf<T>::type;
+template <class T, uint32_t bytes = 64>
+using Vector = typename VectorOf<T, bytes>::type;
 
-template <class T>
-[[gnu::always_inline]] inline void load(Vector<T>& out, const T* from) noexcept {
-  out = *reinterpret_cast<const typename VectorOf<T>::in_memory*>(from);
+template <class T, uint32_t bytes = 64>
+[[gnu::always_inline]] inline void load(Vector<T, bytes>& out, const T* from) noexcept {
+  out = *reinterpret_cast<const typename VectorOf<T, bytes>::in_memory*>(from);
 }
-template <class T>
-[[gnu::always_inline]] inline void store(T* to, const Vector<T>& x) noexcept {
-  *reinterpret_cast<typename VectorOf<T>::in_memory*>(to) = x;
+template <class T, uint32_t bytes = 64>
+[[gnu::always_inline]] inline void store(T* to, const Vector<T, bytes>& x) noexcept {
+  *reinterpret_cast<typename VectorOf<T, bytes>::in_memory*>(to) = x;
 }
 // The first n elements, zeros after them.
 template <class T>
