@@ -66,9 +66,16 @@ Result<Runtime> open_runtime(Survey& out, RuntimeOptions options) {
 
 }  // namespace
 
-size_t Survey::usable() const noexcept {
+size_t Survey::loaded() const noexcept {
   return static_cast<size_t>(std::count_if(plugins.begin(), plugins.end(), [](const SurveyedPlugin& p) {
     return p.candidate.state == Candidate::State::loaded;
+  }));
+}
+
+size_t Survey::usable() const noexcept {
+  return static_cast<size_t>(std::count_if(plugins.begin(), plugins.end(), [](const SurveyedPlugin& p) {
+    return std::any_of(p.devices.begin(), p.devices.end(),
+                       [](const SurveyedDevice& device) { return device.trouble.empty(); });
   }));
 }
 

@@ -37,6 +37,8 @@ struct Survey {
   std::vector<std::string> layers{};  // active ones
   std::vector<std::string> notes{};   // what else went wrong, and what the host logged
 
+  // Of the plugins: those that were loaded, and among them those with a device that opens.
+  size_t loaded() const noexcept;
   size_t usable() const noexcept;
 };
 

@@ -91,7 +91,8 @@ std::string survey_json(const Survey& found) {
   out["layers"] = found.layers;
   out["notes"] = found.notes;
   out["usable"] = found.usable();
-  out["skipped"] = found.plugins.size() - found.usable();
+  out["without_device"] = found.loaded() - found.usable();
+  out["skipped"] = found.plugins.size() - found.loaded();
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -140,8 +140,10 @@ std::string environment_text(const Survey& found) {
 }
 
 std::string closing(const Survey& found) {
-  const size_t usable = found.usable(), skipped = found.plugins.size() - usable;
-  std::string out = counted(usable, "plugin") + " usable, " + std::to_string(skipped) + " skipped.";
+  const size_t usable = found.usable(), loaded = found.loaded();
+  std::string out = counted(usable, "plugin") + " usable, ";
+  if (usable < loaded) out += std::to_string(loaded - usable) + " without a usable device, ";
+  out += std::to_string(found.plugins.size() - loaded) + " skipped.";
   if (usable > 0) return out + "\n";
   out += found.plugins.empty() ? " No library tenon-NAME.so was found" : " The reasons stand above";
   return out +

@@ -6,6 +6,7 @@ Invariant: 0 means done, 1 that the thing asked about is bad, 2 that the questio
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -66,7 +67,7 @@ class Doctor(Case):
         found = json.loads(told.stdout)
         for plugin in found["plugins"]:
             self.assertIn(plugin["name"] if plugin["state"] == "loaded" else "skipped", text.stdout)
-        self.assertEqual(found["usable"] + found["skipped"], len(found["plugins"]))
+        self.assertEqual(found["usable"] + found["without_device"] + found["skipped"], len(found["plugins"]))
         self.assertIn(f"{found['usable']} plugin", text.stdout)
 
     def test_no_colours_in_a_pipe(self):
@@ -77,6 +78,23 @@ class Doctor(Case):
         done = tenon("doctor", "--plugin-path", self.folder)
         self.expect(done, 0, "tenon-bad.so", "skipped: ")
         self.assertEqual(1, sum("tenon-bad.so" in line for line in done.stdout.splitlines()))
+
+    def test_among_bad_plugins_the_good_ones_are_usable(self):
+        folder = self.folder / "all"
+        shutil.copytree(os.environ["TENON_TEST_BAD_DIR"], folder, symlinks=True)
+        sim = pathlib.Path(os.environ["TENON_TEST_PLUGIN_DIR"]) / "tenon-sim.so"
+        for file in (sim, sim.with_suffix(".toml")):
+            shutil.copy2(file, folder)
+        done, told = (tenon("doctor", "--plugin-path", folder, *more) for more in ((), ("--json",)))
+        self.expect(done, 0, "without a usable device")
+        found = {plugin["path"]: plugin for plugin in json.loads(told.stdout)["plugins"]}
+        for library in folder.glob("*.so"):
+            said = [line for line in done.stdout.splitlines() if library.name in line and "skipped: " in line]
+            self.assertGreaterEqual(len(said), 0 if found[str(library)]["state"] == "loaded" else 1, library.name)
+        good = {name: plugin for name, plugin in found.items() if plugin["state"] == "loaded" and name.startswith(str(folder))}
+        self.assertEqual(set(good), {str(folder / "tenon-good.so"), str(folder / sim.name)})
+        self.assertTrue(good[str(folder / sim.name)]["devices"][0]["usable"])
+        self.assertFalse(good[str(folder / "tenon-good.so")]["devices"][0]["usable"])  # its device is only for show
 
     def test_a_folder_that_is_not_there_is_remarked(self):
         self.expect(tenon("doctor", "--plugin-path", self.folder / "none"), 0, "none", "does not exist")

@@ -66,8 +66,30 @@ class Conform(Case):
         self.assertEqual(len({case["finding"]["drawn"] for case in cases}), 3)
 
     def test_several_jobs_give_the_same_verdicts(self):
-        one = tenon("conform", RIGHT, "--quick", "--jobs", "4", "--filter", "fill: *", "--filter", "copy: *")
-        self.expect(one, 0, "The plugin conforms.")
+        some = ("--filter", "fill: *", "--filter", "copy: *", "--filter", "order: *", "--filter", "op add: *")
+        def run(jobs):
+            done = tenon("conform", RIGHT, "--quick", "--jobs", jobs, *some, "--json", self.folder / "r.json")
+            self.expect(done, 0, "The plugin conforms.")
+            report = json.loads((self.folder / "r.json").read_text())
+            for case in report["cases"]:  # what is measured, and may differ
+                del case["milliseconds"]
+            return {case["name"]: case for case in report["cases"]}, report["passed"], len(report["cases"])
+        one, four = run("1"), run("4")
+        self.assertGreater(one[2], 30)
+        self.assertEqual(one, four)
+
+    def test_an_entry_that_hangs_is_told_within_the_deadline(self):
+        start = time.monotonic()
+        done = tenon("conform", PLUGINS / "tenon-entry_hangs.so", "--deadline", "2", "--filter", "copy: *")
+        self.expect(done, 1, "tn_plugin_entry did not return within 2 s: it hangs", "could not be entered")
+        self.assertLess(time.monotonic() - start, 15)
+
+    def test_options_come_from_the_environment_and_the_command_line_wins(self):
+        words = ("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--option", "b=2", "--json", self.folder / "r.json")
+        self.expect(tenon(*words, TENON_RIGHT_A="1", TENON_RIGHT_B="1", TENON_OTHER_C="1"), 0)
+        found = json.loads((self.folder / "r.json").read_text())
+        self.assertEqual(found["options"], {"a": "1", "b": "2"})
+        self.assertIn("--option a=1 --option b=2", found["cases"][0]["again"])
 
     def test_resume_goes_on_where_it_stopped(self):
         cache = {"XDG_CACHE_HOME": str(self.folder)}
@@ -282,7 +304,7 @@ class Conform(Case):
 
     def test_an_unexpected_pass_fails_under_verify(self):
         declared = self.folder / "c.toml"
-        declared.write_text('[plugin]\nname = "honest"\n[[unsupported]]\nmatch = "fill: zero *"\nreason = "no"\n')
+        declared.write_text('[plugin]\nname = "honest"\n[[unsupported]]\nmatch = "fill: zero *"\nreason = "no"\npermanent = true\n')
         words = ("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--capabilities", declared)
         self.expect(tenon(*words), 0, "unexpected pass")
         self.expect(tenon(*words, "--verify"), 1, "unexpected pass")
