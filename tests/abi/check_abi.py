@@ -46,6 +46,28 @@ def describe(include):
     return structs, growing, [name for name in dict.fromkeys(constants) if name not in MAY_CHANGE]
 
 
+def members_of(body):
+    """The names of a struct's members: `tn_span send;`, `int32_t (*wait)(…);`, `const uint64_t *a, *b;`, `char name[96];`."""
+    out = []
+    for declaration in re.sub(r"\s+", " ", strip_comments(body)).split(";"):
+        function = re.search(r"\(\*(\w+)\)\(", declaration)
+        names = [function[1]] if function else re.findall(r"(\w+)(?:\[\w+\])*(?= *(?:,|$))", declaration.strip())
+        out += names
+    return out
+
+
+def without_layout(include):
+    """Structs and members that layout.h does not hold."""
+    layout = (include / "tenon" / "layout.h").read_text(encoding="utf-8")
+    missing = []
+    for text in public_text(include).values():
+        for name, body in STRUCT.findall(text):
+            if f"TN_SIZE({name}, " not in layout:
+                missing.append(f"TN_SIZE({name}, …)")
+            missing += [f"TN_AT({name}, {member}, …)" for member in members_of(body) if f"TN_AT({name}, {member}, " not in layout]
+    return missing
+
+
 def dump_source(include):
     """C source that refers to everything the ABI consists of."""
     structs, _, constants = describe(include)
@@ -159,6 +181,15 @@ def self_test(include):
             edit(copy, file, old, new)
             if (compare(copy, baseline) == "") != compatible:
                 failures.append(f"abi: {what}: should be {'accepted' if compatible else 'refused'}")
+        copy = pathlib.Path(name) / "include"
+        shutil.rmtree(copy)
+        shutil.copytree(include, copy)
+        edit(copy, "layout.h", "  TN_AT(tn_link, next, 0) ", "")
+        edit(copy, "layout.h", "TN_SIZE(tn_span, 32)", "")
+        edit(copy, "stream.h", "  int32_t (*wait)(", "  int32_t (*sudden)(tn_stream*);\n  int32_t (*wait)(")
+        left_out = ["TN_AT(tn_link, next, …)", "TN_AT(tn_stream_api, sudden, …)", "TN_SIZE(tn_span, …)"]
+        if sorted(without_layout(copy)) != left_out:
+            failures.append(f"abi: layout.h without {left_out}: found {without_layout(copy)}")
     return failures
 
 
@@ -181,6 +212,7 @@ def main():
         print(f"abi: wrote {baseline.relative_to(ROOT)}")
         return 0
     report = compare(options.include, baseline)
+    report += "".join(f"abi: layout.h lacks {line}\n" for line in without_layout(options.include))
     print(report or f"abi: compatible with {baseline.name}")
     return 1 if report else 0
 

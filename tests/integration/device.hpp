@@ -3,7 +3,8 @@
 //
 // The same cases run on the CPU plugin and on the simulated device under each of its profiles (support/device.hpp). A case
 // leaves, visibly, only where the device says that it lacks what the case is about.
-// Invariant: nothing of the environment's own layers or plugins takes part, and of the built ones only that under test.
+// Invariant: nothing of the environment's own layers or plugins takes part, and of the built ones only that under test, and
+// another where a case asks for it.
 #pragma once
 
 #include "support/device.hpp"
@@ -13,6 +14,8 @@
 #include <tenon/tenon.hpp>
 
 #include <doctest/doctest.h>
+
+#include <unistd.h>
 
 #include <map>
 #include <string>
@@ -29,16 +32,26 @@ T must(Result<T> result) {
 inline void must(Status status) { REQUIRE_MESSAGE(status.ok(), status.message()); }
 
 inline Runtime open(std::vector<std::string> layers = {}, LogSink log = say_nothing,
-                    std::map<std::string, std::string> options = {}) {
+                    std::map<std::string, std::string> options = {},
+                    std::vector<std::string> plugins = {device_under_test().plugin}) {
   const DeviceUnderTest& device = device_under_test();
   if (device.plugin == "cpu") options.emplace("cpu.threads", "2");
   if (!device.profile.empty()) options.emplace(device.plugin + ".profile", device.profile);
   RuntimeOptions asked = built_plugins(std::move(options));
-  asked.plugins = {asked.search_path.front() + "/tenon-" + device.plugin + ".so"};
+  for (const std::string& name : plugins) {
+    const std::string file = asked.search_path.front() + "/tenon-" + name + ".so";
+    if (access(file.c_str(), R_OK) == 0) asked.plugins.push_back(file);
+  }
   asked.search_path.clear();
   asked.layers = std::move(layers);
   asked.log = std::move(log);
   return must(Runtime::open(std::move(asked)));
+}
+
+// Another plugin than the one under test, where this build has one.
+inline std::string other_plugin() { return device_under_test().plugin == "cpu" ? "sim" : "cpu"; }
+inline Runtime open_with_other(std::vector<std::string> layers = {}) {
+  return open(std::move(layers), say_nothing, {}, {device_under_test().plugin, other_plugin()});
 }
 
 // The first device of the plugin under test.

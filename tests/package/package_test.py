@@ -36,7 +36,7 @@ class Package:
     def __init__(self, work, build, flags):
         self.work, self.prefix, self.flags = work, work / "first", flags
         run("cmake", "--install", build, "--prefix", self.prefix)
-        self.programs = []
+        self.programs, self.scaffolded = [], None
 
     def libdir(self):
         return next(self.prefix.rglob("libtenon.so")).parent
@@ -91,6 +91,13 @@ class Package:
             raise Failed(f"the scaffolded plugin '{name}' has no test")
         self.test(built)
         self.load_plugins(built)
+        self.scaffolded = built
+
+    def use_scaffolded(self):
+        """The plugin that was built before the move, with the moved tool and library."""
+        self.load_plugins(self.scaffolded)
+        for library in self.scaffolded.glob("tenon-*.so"):
+            run(self.prefix / "bin" / "tenon", "conform", library, "--level", "0", "--quick")
 
     def use_pkg_config(self):
         """The hello sample, compiled by hand with what tenon.pc says."""
@@ -140,6 +147,7 @@ def steps(package, whole):
     yield "move the prefix", package.move
     yield "doctor after the move", package.check_doctor
     yield "the same programs, against the moved libraries", package.run_programs
+    yield "the same scaffolded plugin, with the moved tool", package.use_scaffolded
     again = "*" if whole else "hello"
     yield f"samples ({again}), built against the moved install", lambda: package.build_samples(again)
     yield "their programs", package.run_programs

@@ -181,6 +181,24 @@ TEST_CASE("layers: what was recorded on a plugin replays there to the same bytes
   CHECK(all_reports(runtime) == "");
 }
 
+TEST_CASE("layers: what was recorded on one plugin replays on another to the same bytes") {
+  const TempFolder folder;
+  const std::string file = folder / "run.rec";
+  {
+    Runtime runtime = open({"record=" + file});
+    Device device = target(runtime);
+    add_on_two_streams(device);
+  }
+  Runtime runtime = open_with_other({"validate"});
+  const auto plugin = runtime.plugin(other_plugin());
+  if (!plugin.ok()) TENON_SKIP("two plugins", std::string(plugin.message()));
+  const ReplayReport report = must(replay(file, **plugin));
+  CHECK(report.same());
+  CHECK(report.downloads == 1);
+  CHECK_HAS(report.recorded_on, device_under_test().plugin + " ");
+  CHECK(all_reports(runtime) == "");
+}
+
 TEST_CASE("layers: injected failures come out of the public API as what they are") {
   {
     Runtime runtime = open({"fault=alloc:*:no_memory"});

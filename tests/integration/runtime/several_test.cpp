@@ -16,14 +16,12 @@ std::vector<uint32_t> counting(size_t n) {
 }
 
 // A device of another plugin; none where this build has only one.
-Result<Device> other_device(Runtime& runtime) {
-  return runtime.device(device_under_test().plugin == "cpu" ? "sim" : "cpu");
-}
+Result<Device> other_device(Runtime& runtime) { return runtime.device(other_plugin()); }
 
 }  // namespace
 
 TEST_CASE("several: bytes go to another plugin's device and back") {
-  Runtime runtime = open();
+  Runtime runtime = open_with_other();
   Device here = target(runtime);
   auto there = other_device(runtime);
   if (there.code() == TN_NOT_FOUND) TENON_SKIP("two plugins", std::string(there.message()));
@@ -45,7 +43,7 @@ TEST_CASE("several: bytes go to another plugin's device and back") {
 }
 
 TEST_CASE("several: a wait for another plugin's point holds, to and fro") {
-  Runtime runtime = open();
+  Runtime runtime = open_with_other();
   Device here = target(runtime);
   auto there = other_device(runtime);
   if (there.code() == TN_NOT_FOUND) TENON_SKIP("two plugins", std::string(there.message()));
@@ -68,7 +66,7 @@ TEST_CASE("several: a wait for another plugin's point holds, to and fro") {
 }
 
 TEST_CASE("several: two devices of one plugin exchange bytes, directly or through the host") {
-  Runtime runtime = open();
+  Runtime runtime = open_with_other();
   Device here = target(runtime);
   const auto infos = must(runtime.devices(device_under_test().plugin));
   if (infos.size() < 2) TENON_SKIP("two devices", device_under_test().label() + " has one device here");

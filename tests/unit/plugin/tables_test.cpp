@@ -2,6 +2,8 @@
 // Tables of any size become tables of this host's size with every function set.
 #include "plugin/tables.hpp"
 
+#include "plugin/defaults.hpp"
+
 #include "fault/plugins/specimens/minimal.h"
 
 #include <doctest/doctest.h>
@@ -171,6 +173,35 @@ TEST_CASE("tables: a newer, longer table is read as far as this host knows it") 
   CHECK((tables->device.alloc == minimal_alloc));
   CHECK(tables->device.header.size == sizeof(tn_device_api));
   CHECK(tables->device.header.minor == 9);
+}
+
+TEST_CASE(
+    "tables: a table of communicators may be longer, lack what is optional, and not end before what is not") {
+  struct {
+    tn_comm_api known;
+    void* later[4];
+  } longer{};
+  longer.known = plugin::no_comms;
+  longer.known.header = {sizeof longer, TN_ABI_MAJOR, 9};
+  for (void*& later : longer.later) later = &longer;
+  longer.known.split = nullptr;
+  longer.known.health = [](tn_comm*, tn_error*) -> int32_t { return TN_BUSY; };
+  Given given;
+  given.plugin.comm = &longer.known;
+  const auto tables = given.complete();
+  CHECK(tables->has_comm);
+  CHECK(null_slots(tables->comm) == 0);
+  CHECK(tables->comm.header.size == sizeof(tn_comm_api));
+  CHECK(tables->comm.header.minor == 9);
+  CHECK(tables->comm.health(nullptr, nullptr) == TN_BUSY);
+  tn_error error = no_error();
+  CHECK(tables->comm.split(nullptr, 0, 0, nullptr, nullptr, &error) == TN_UNSUPPORTED);
+  CHECK(std::string(error.message).find("the host makes a new one") != std::string::npos);
+
+  longer.known.header.size = offsetof(tn_comm_api, destroy);
+  CHECK(given.refusal().find("its tn_comm_api lacks the required function 'destroy'") != std::string::npos);
+  longer.known.header.size = offsetof(tn_comm_api, destroy) + 3;  // half a function does not exist
+  CHECK(given.refusal().find("'destroy'") != std::string::npos);
 }
 
 TEST_CASE("tables: an older descriptor ends early, and the rest reads as absent") {
