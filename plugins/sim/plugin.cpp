@@ -23,7 +23,10 @@ class Plugin {
   using Capture = sim::Capture;
 
   explicit Plugin(author::Host host)
-      : chosen_(chosen_profile(host)), profile_(chosen_.ok() ? *chosen_ : Profile()), scheduler_(profile_) {
+      : chosen_(chosen_profile(host)),
+        profile_(chosen_.ok() ? *chosen_ : Profile()),
+        scheduler_(profile_),
+        fabric_(profile_.peer_lost_at) {
     cards_.resize(profile_.devices);
   }
 

@@ -203,6 +203,15 @@ void Fabric::let_go(Home& home) {
   for (Home::Guest& guest : home.guests) guest.wire.cut = guest.wire.cut || (guest.leaves && !unsent);
 }
 
+// Trouble on purpose: what this rank brings is the last that anybody hears of it.
+bool Fabric::loses_peer(Home& home, Home::Guest& guest) {
+  if (peer_lost_at_ == 0 || ++home.groups != peer_lost_at_) return false;
+  home.hub->lose(*guest.rank, "its connection was cut on purpose (sim.peer_lost_at)");
+  guest.leaves = true;  // the hub has let it go
+  guest.wire.cut = true;
+  return true;
+}
+
 void Fabric::receive(Home& home, Home::Guest& guest, const Frame& frame, uint64_t now_ns) {
   Hub& hub = *home.hub;
   if (!guest.rank) {
@@ -220,6 +229,7 @@ void Fabric::receive(Home& home, Home::Guest& guest, const Frame& frame, uint64_
   }
   switch (frame.topic) {
     case Topic::group:
+      if (loses_peer(home, guest)) break;
       if (auto group = group_in(frame)) {
         hub.bring(*guest.rank, std::move(*group), now_ns);
       } else {

@@ -33,7 +33,8 @@ class Ear {
 class Fabric {
  public:
   using Lock = std::unique_lock<std::mutex>;
-  Fabric() = default;
+  // `peer_lost_at`: the group, counted by each hub, with which the rank that brings it is lost; 0: never.
+  explicit Fabric(uint64_t peer_lost_at) : peer_lost_at_(peer_lost_at) {}
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
   ~Fabric();
@@ -71,6 +72,7 @@ class Fabric {
     };
     std::list<Guest> guests{};
     std::unique_ptr<Hub> hub{};
+    uint64_t groups = 0;  // that ranks have brought
     bool over() const noexcept { return !door && guests.empty(); }
   };
   struct Line {  // of a rank of this process
@@ -90,7 +92,9 @@ class Fabric {
   static void receive(Wire& wire);
   static void let_go(Home& home);
   Line* line_of(const Ear& ear);
+  bool loses_peer(Home& home, Home::Guest& guest);
 
+  const uint64_t peer_lost_at_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Home> homes_{};

@@ -130,12 +130,11 @@ void Hub::leave(uint64_t rank) {
   if (!failure_) settle();
 }
 
-void Hub::lose(uint64_t rank) {
+void Hub::lose(uint64_t rank, std::string_view why) {
   const auto found = seats_.find(rank);
   if (found == seats_.end() || !found->second.here) return;
   found->second.here = false;
-  fail({.code = TN_PEER_LOST,
-        .message = text("rank ", rank, " is gone: its process has ended, or closed its connection")});
+  fail({.code = TN_PEER_LOST, .message = text("rank ", rank, " is gone: ", why)});
 }
 
 void Hub::fail(const Error& why) {

@@ -24,9 +24,9 @@ class Hub {
   Status enter(const Hello& hello);
   // What a rank brings; results follow, or a failure of all.
   void bring(uint64_t rank, std::vector<Part> group, uint64_t now_ns);
-  // A rank goes: in good order, or without a word.
+  // A rank goes: in good order, or without a word, for a reason that the others are told.
   void leave(uint64_t rank);
-  void lose(uint64_t rank);
+  void lose(uint64_t rank, std::string_view why = "its process has ended, or closed its connection");
   void fail(const Error& why);
 
   // When somebody has waited long enough; UINT64_MAX: never.

@@ -66,6 +66,7 @@ const Entry table[] = {
     {"idle_ms", &P::idle_ms, 0, 3'600'000},
     {"oom_at", &P::oom_at},
     {"lost_at", &P::lost_at},
+    {"peer_lost_at", &P::peer_lost_at},
     {"corrupt_at", &P::corrupt_at},
     {"straggler_in", &P::straggler_in},
     {"straggler_us", &P::straggler_us, 0, 10'000'000},

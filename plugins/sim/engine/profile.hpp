@@ -22,9 +22,10 @@ struct Profile {
   // What it is.
   std::string chip = "Simulated device";
   uint64_t devices = 1;
-  bool exclusive = false;     // a device is opened once at a time
-  bool synchronous = false;   // no streams of its own: work is done when the call returns
-  bool whole_graphs = false;  // a fragment of one op is refused
+  bool exclusive = false;    // a device is opened once at a time
+  bool synchronous = false;  // no streams of its own: work is done when the call returns
+  bool whole_graphs =
+      false;  // a fragment of one op is refused: docs/adr/0025 says why it is the number that counts
   bool thread_bound = false;  // native calls need a thread that is bound to the device
   bool capture = false;       // offers tn.capture/1
   bool peer = false;          // devices copy from each other's memory
@@ -66,6 +67,7 @@ struct Profile {
   uint64_t idle_ms = 2;          // work that nobody asks for starts after this long
   uint64_t oom_at = 0;           // this allocation fails
   uint64_t lost_at = 0;          // the device is lost at this command
+  uint64_t peer_lost_at = 0;     // the rank that brings this group to a hub is lost
   uint64_t corrupt_at = 0;       // one bit of this launch's first output is wrong
   uint64_t straggler_in = 0;     // one command in so many is slow
   uint64_t straggler_us = 1000;  // by this much

@@ -226,3 +226,25 @@ TEST_CASE("comm: quiesce with a communicator at rest stops no rank") {
   });
   CHECK(good == 9);
 }
+
+TEST_CASE("comm: the n-th group that comes to a hub is the last of the rank that brings it") {
+  const World world(Options{{"profile", "ascend"}, {"peer_lost_at", "3"}});
+  const Device device = open_device();
+  Outcome first[2], told[2];
+  together(device, 2, 10'000 * ms, [&](Rank& rank) {
+    first[rank.rank] = rank.sum(rank.stream);
+    if (first[rank.rank].ok()) first[rank.rank] = try_sync(rank.stream, record(rank.stream));
+    Outcome& said = told[rank.rank];
+    said = rank.sum(rank.stream);
+    uint64_t value = 0;
+    if (said.ok()) said = try_record(rank.stream, value);
+    if (said.ok()) said = try_sync(rank.stream, value);
+  });
+  for (const Outcome& each : first) CHECK_MESSAGE(each.ok(), each.error.message);
+  int named = 0;
+  for (const Outcome& each : told) {
+    CHECK_MESSAGE(each.code == TN_PEER_LOST, each.error.message);
+    named += each.says("on purpose (sim.peer_lost_at)") ? 1 : 0;
+  }
+  CHECK(named == 1);  // the one that is left; the other lost its hub
+}
