@@ -31,29 +31,58 @@ Status unknown_key(const std::string& file, const toml::node& node, std::string_
 Result<std::string> text_of(const std::string& file, const toml::table& table, const char* key) {
   const auto value = table[key].value<std::string>();
   if (value && !value->empty()) return *value;
-  return Status(TN_INVALID, words(place(file, table), ": '", key, "' is missing, empty or not a string"));
+  return Status(TN_INVALID, words(place(file, table), ": '", key,
+                                  "' is missing, empty or not a string: write ", key, " = \"…\""));
 }
 
-Result<std::string> date_of(const std::string& file, const toml::table& table, bool needed) {
-  if (!needed && !table.contains("expires")) return std::string();
-  std::ostringstream out;
+// What an entry is called in a message: "[[unsupported]] 'stream.promise'".
+std::string called(const char* list, const toml::table& table) {
+  const auto match = table["match"].value<std::string>();
+  return words("[[", list, "]]", match ? words(" '", *match, "'") : "");
+}
+
+Result<std::string> date_of(const std::string& file, const toml::table& table, const std::string& who) {
   if (const auto date = table["expires"].value<toml::date>()) {
+    std::ostringstream out;
     out << *date;
     return std::move(out).str();
   }
-  return Status(TN_INVALID,
-                words(place(file, table), ": 'expires' is missing or not a date such as 2026-12-31"));
+  const char* const remedy =
+      table.contains("expires")
+          ? ": 'expires' is no date: write expires = 2026-12-31, without quotes"
+          : " has no 'expires': write the last day on which it may still be so, expires = 2026-12-31";
+  return Status(TN_INVALID, words(place(file, table), ": ", who, remedy));
 }
 
-Result<Declaration> read_entry(const std::string& file, const toml::table& table, bool dated) {
-  for (const auto& [key, node] : table) {
-    if (key == "match" || key == "reason" || key == "expires") continue;
-    return unknown_key(file, node, key.str(), "match, reason, expires");
+// A gap has the date by which it will be closed, or says that it is for good.
+Result<std::string> end_of_gap(const std::string& file, const toml::table& table, const std::string& who) {
+  const toml::node* const permanent = table.get("permanent");
+  if (permanent == nullptr && !table.contains("expires")) {
+    return Status(
+        TN_INVALID,
+        words(place(file, table), ": ", who, " has neither 'expires' nor 'permanent': write expires = ",
+              "2026-12-31 for a gap that will be closed, permanent = true for one that never will"));
   }
+  if (permanent == nullptr) return date_of(file, table, who);
+  if (permanent->value<bool>() != true || table.contains("expires")) {
+    const char* const rule = ": 'permanent' is true and stands without 'expires', or is left out";
+    return Status(TN_INVALID, words(place(file, *permanent), ": ", who, rule));
+  }
+  return std::string();
+}
+
+Result<Declaration> read_entry(const std::string& file, const toml::table& table, const char* list) {
+  const bool gap = std::string_view(list) == "unsupported";
+  for (const auto& [key, node] : table) {
+    if (key == "match" || key == "reason" || key == "expires" || (gap && key == "permanent")) continue;
+    return unknown_key(file, node, key.str(),
+                       gap ? "match, reason, expires, permanent" : "match, reason, expires");
+  }
+  const std::string who = called(list, table);
   Declaration out;
   out.match = TN_TRY(text_of(file, table, "match"));
   out.reason = TN_TRY(text_of(file, table, "reason"));
-  out.expires = TN_TRY(date_of(file, table, dated));
+  out.expires = TN_TRY(gap ? end_of_gap(file, table, who) : date_of(file, table, who));
   return out;
 }
 
@@ -64,12 +93,14 @@ Status read_each(const std::string& file, const toml::table& root, const char* k
   const toml::node* list = root.get(key);
   if (list == nullptr) return {};
   if (list->as_array() == nullptr) {
-    return Status(TN_INVALID, words(place(file, *list), ": write [[", key, "]], one table per entry"));
+    return Status(TN_INVALID, words(place(file, *list), ": '", key, "' is no list of tables: write [[", key,
+                                    "]] above each entry"));
   }
   for (const toml::node& entry : *list->as_array()) {
     const toml::table* table = entry.as_table();
     if (table == nullptr)
-      return Status(TN_INVALID, words(place(file, entry), ": an entry of ", key, " is no table"));
+      return Status(TN_INVALID, words(place(file, entry), ": an entry of '", key, "' is no table: write [[",
+                                      key, "]] above each entry"));
     out.push_back(TN_TRY(read(*table)));
   }
   return {};
@@ -101,7 +132,7 @@ Result<DeclaredTolerance> read_tolerance(const std::string& file, const toml::ta
   out.op = TN_TRY(text_of(file, table, "op"));
   out.dtype = TN_TRY(text_of(file, table, "dtype"));
   out.reason = TN_TRY(text_of(file, table, "reason"));
-  out.expires = TN_TRY(date_of(file, table, true));
+  out.expires = TN_TRY(date_of(file, table, words("[[tolerance]] of op '", out.op, "'")));
   const Row* const row = find_row(std::string_view(out.op));
   if (row == nullptr || !is_single(*row))
     return Status(TN_INVALID,
@@ -159,7 +190,10 @@ Result<Capabilities> read_root(const std::string& file, const toml::table& root)
   }
   const toml::table* plugin = root["plugin"].as_table();
   if (plugin == nullptr)
-    return Status(TN_INVALID, words(file, ": the table [plugin] with the key 'name' is missing"));
+    return Status(TN_INVALID,
+                  words(file,
+                        ": the table [plugin] is missing: write [plugin] and under it name = \"…\", "
+                        "the plugin's name"));
   for (const auto& [key, node] : *plugin) {
     if (key != "name" && key != "determinism") return unknown_key(file, node, key.str(), "name, determinism");
   }
@@ -168,9 +202,9 @@ Result<Capabilities> read_root(const std::string& file, const toml::table& root)
   out.plugin = TN_TRY(text_of(file, *plugin, "name"));
   out.determinism = TN_TRY(determinism_of(file, *plugin));
   TN_TRY(read_each(file, root, "unsupported", out.unsupported,
-                   [&](const toml::table& table) { return read_entry(file, table, false); }));
+                   [&](const toml::table& table) { return read_entry(file, table, "unsupported"); }));
   TN_TRY(read_each(file, root, "expected_failure", out.expected_failures,
-                   [&](const toml::table& table) { return read_entry(file, table, true); }));
+                   [&](const toml::table& table) { return read_entry(file, table, "expected_failure"); }));
   TN_TRY(read_each(file, root, "tolerance", out.tolerances,
                    [&](const toml::table& table) { return read_tolerance(file, table); }));
   out.faults = TN_TRY(faults_of(file, root));
@@ -280,7 +314,8 @@ Result<Capabilities> parse_capabilities(std::string_view text, const std::string
     const toml::table root = toml::parse(text, file);
     return read_root(file, root);
   } catch (const toml::parse_error& error) {
-    return Status(TN_INVALID, words(file, ":", error.source().begin.line, ": ", error.description()));
+    return Status(TN_INVALID,
+                  words(file, ":", error.source().begin.line, ": this is no TOML: ", error.description()));
   }
 }
 

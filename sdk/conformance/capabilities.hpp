@@ -7,7 +7,7 @@
 //   [[unsupported]]            # the device cannot, the plugin says TN_UNSUPPORTED
 //   match = "stream.promise"   # a tag, or a glob over case names
 //   reason = "the runtime has no host-signalled events"
-//   expires = 2027-06-30       # optional: without it the gap is for good
+//   permanent = true           # or expires = 2027-06-30: the day by which it will be closed
 //   [[expected_failure]]       # a defect that is known and must shrink
 //   match = "copy: odd *"
 //   reason = "DMA needs 4-byte offsets until driver 5.2"
@@ -21,8 +21,8 @@
 //   [faults]                   # optional: faults.hpp
 //   lost = "lost_at=4"
 //
-// Invariant: every list needs a reason, an expected failure and a tolerance need their date; an unknown key is an error, so a misspelt one
-// never hides a failure, and an entry past its date excuses nothing.
+// Invariant: every entry needs a reason and its date, but a gap that says it is for good; an unknown key is an error, so a
+// misspelt one never hides a failure, and an entry past its date excuses nothing.
 #pragma once
 
 #include "conformance/verdict.hpp"
@@ -35,7 +35,7 @@ namespace tenon::conform {
 
 struct Declaration {
   std::string match{}, reason{};
-  std::string expires{};  // "2026-12-31", the last good day; empty: never
+  std::string expires{};  // "2026-12-31", the last good day; empty: for good
 };
 
 struct DeclaredTolerance {

@@ -2,8 +2,10 @@
 // describe.cpp: the descriptor, the slots of each table, the devices.
 #include "conformance/describe.hpp"
 
+#include "conformance/claims.hpp"
 #include "conformance/objects.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tenon::conform {
@@ -127,8 +129,8 @@ DeviceDescription describe_device(Context& t, const Tables& api, uint32_t ordina
 std::vector<std::string> known_extensions(const Tables& api) {
   std::vector<std::string> out;
   if (api.copy.extension == nullptr) return out;
-  for (const char* id : {TN_CAPTURE_ID, TN_IMPORT_ID, TN_IPC_ID, TN_PROFILE_ID}) {
-    if (api.copy.extension(api.plugin, id) != nullptr) out.emplace_back(id);
+  for (const ExtensionClaim& claim : extension_claims) {
+    if (api.copy.extension(api.plugin, claim.id) != nullptr) out.emplace_back(claim.id);
   }
   return out;
 }
@@ -136,13 +138,12 @@ std::vector<std::string> known_extensions(const Tables& api) {
 }  // namespace
 
 std::vector<std::string> feature_names(uint64_t features) {
-  static constexpr const char* known[] = {"ADDRESSABLE", "CROSS_DEVICE_WAIT", "FRAGMENT_COLLECTIVES",
-                                          "SYNCHRONOUS", "WHOLE_GRAPH",       "UNLOADABLE",
-                                          "HOST_MEMORY"};
   std::vector<std::string> out;
   for (uint32_t bit = 0; bit < 64; ++bit) {
     if (((features >> bit) & 1u) == 0) continue;
-    out.push_back(bit < std::size(known) ? known[bit] : words("bit ", bit));
+    const auto known = std::find_if(std::begin(feature_claims), std::end(feature_claims),
+                                    [&](const FeatureClaim& claim) { return claim.bit == 1ull << bit; });
+    out.push_back(known != std::end(feature_claims) ? known->name : words("bit ", bit));
   }
   return out;
 }

@@ -25,9 +25,13 @@ void keep_line(void* context, int32_t level, const char* component, const char* 
       words("[", level, "] ", component != nullptr ? component : "", ": ", text != nullptr ? text : "", "\n");
 }
 
+// By the key as it is, or as an environment's variable writes it.
 const char* option(void* context, const char* /*plugin*/, const char* key) {
   const auto& options = static_cast<Host*>(context)->options;
-  const auto found = options.find(key);
+  std::string plain = key;
+  std::replace(plain.begin(), plain.end(), '-', '_');
+  auto found = options.find(key);
+  if (found == options.end()) found = options.find(plain);
   return found == options.end() ? nullptr : found->second.c_str();
 }
 

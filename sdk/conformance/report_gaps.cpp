@@ -98,7 +98,7 @@ void print_gaps(std::ostream& out, const Report& report, const Style& style) {
         << gap.reason << "\n";
     if (gap.explained) continue;
     out << "    " << style.bad("unexplained") << ": say why in capabilities.toml: [[unsupported]] match = \""
-        << gap.kinds.front() << "\" reason = \"…\"\n";
+        << gap.kinds.front() << "\" reason = \"…\", and expires = a date or permanent = true\n";
   }
 }
 

@@ -175,6 +175,8 @@ void print_summary(std::ostream& out, const Report& report, const Style& style) 
   print_figures(out, report.performance, style);
   out << "\n"
       << tally_text(all, style) << " in " << std::fixed << std::setprecision(1) << report.seconds << " s. ";
+  if (report.options.quick && report.seconds > quick_s)
+    out << style.quiet("That is more than the minute that --quick promises. ");
   if (report.executed() == 0) {
     out << style.bad("No case was executed, which is a failure.") << "\n";
   } else if (report.passed()) {

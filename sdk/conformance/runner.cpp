@@ -11,7 +11,10 @@
 #include "conformance/random.hpp"
 #include "conformance/schedule.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -52,6 +55,12 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+// "sim" of "/x/tenon-sim.so".
+std::string name_in(const std::string& library) {
+  const std::string stem = std::filesystem::path(library).stem();
+  return stem.starts_with("tenon-") ? stem.substr(6) : stem;
+}
+
 // The present moment, UTC: "2026-05-31T12:00:00Z".
 std::string moment_now() {
   const std::time_t now = std::time(nullptr);
@@ -65,7 +74,7 @@ std::string moment_now() {
 Result<Capabilities> find_capabilities(const Options& options) {
   if (!options.capabilities.empty()) return read_capabilities(options.capabilities);
   const std::filesystem::path library(options.plugin);
-  const std::string stem = library.stem(), name = stem.starts_with("tenon-") ? stem.substr(6) : stem;
+  const std::string name = name_in(options.plugin);
   std::error_code ignored;
   const auto own = library.parent_path() / (name + ".capabilities.toml");
   if (std::filesystem::exists(own, ignored)) return read_capabilities(own);
@@ -80,6 +89,7 @@ class Run {
  public:
   Run(const Options& options, const Watch& watch) : watch_(watch) {
     report_.options = options;
+    add_environment(report_.options, environ);
     report_.began = moment_now();
   }
   Status prepare();
@@ -265,6 +275,21 @@ std::vector<const Case*> select(const Options& options) {
   return out;
 }
 
+void add_environment(Options& options, const char* const* environment) {
+  const auto folded = [](std::string text, int (*fold)(int)) {
+    for (char& c : text) c = c == '-' ? '_' : static_cast<char>(fold(static_cast<unsigned char>(c)));
+    return text;
+  };
+  const std::string prefix = "TENON_" + folded(name_in(options.plugin), std::toupper) + "_";
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const size_t sign = entry.find('=');
+    if (!entry.starts_with(prefix) || sign == std::string_view::npos || sign == prefix.size()) continue;
+    const std::string key(entry.substr(prefix.size(), sign - prefix.size()));
+    options.options.try_emplace(folded(key, std::tolower), entry.substr(sign + 1));
+  }
+}
+
 Result<Report> run(const Options& options, const Watch& watch) {
   Run going(options, watch);
   TN_TRY(going.prepare());
@@ -290,9 +315,11 @@ std::string reproduce_line(const Report& report, const CaseResult& result) {
 }
 
 Result<Description> describe_apart(const Options& options) {
+  Options asked = options;
+  add_environment(asked, environ);
   Request request;
   request.settings.plugin = options.plugin;
-  request.settings.options = options.options;
+  request.settings.options = asked.options;
   request.describe = true;
   Process process = TN_TRY(Process::start(options.worker, encode(request)));
   const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(options.deadline_s);

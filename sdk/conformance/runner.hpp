@@ -19,6 +19,7 @@
 namespace tenon::conform {
 
 inline constexpr double default_deadline_s = 30;
+inline constexpr double quick_s = 60;  // what a run with --quick is meant to stay below
 
 struct Options {
   std::string plugin{};        // the library's file
@@ -72,6 +73,9 @@ struct Watch {
 
 // The cases that `options` select, in order. [any-thread; does not block; cannot fail]
 std::vector<const Case*> select(const Options& options);
+// The options for the plugin that the environment gives: "TENON_SIM_PROFILE" is `profile` of tenon-sim.so. What was asked
+// for wins. [any-thread; does not block; may throw bad_alloc]
+void add_environment(Options& options, const char* const* environment);
 // Runs. TN_NOT_FOUND (no such file), TN_INVALID (a wrong capabilities file, a filter that selects nothing).
 // [one thread; blocks; may fail]
 Result<Report> run(const Options& options, const Watch& watch = {});

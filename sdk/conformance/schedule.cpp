@@ -16,8 +16,9 @@ namespace tenon::conform {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto start_deadline =
-    std::chrono::seconds(20);  // from start to the first case, and from the last to the end
+// From the start of a process to its first case, and from its last to its end: the kit's own time, and what a plugin does
+// when it is left. A plugin that is being entered has the deadline of a case.
+constexpr auto start_deadline = std::chrono::seconds(20);
 
 // One worker process and the batch it works through.
 class Worker {
@@ -38,8 +39,14 @@ class Worker {
   void finish_case(Finding finding, double milliseconds);
   void settle(const End& end);
   void flush();
-  // Of the case at work.
-  double allowed_s() const { return options_.deadline_s * batch_.cases.front()->deadlines; }
+  // Of the case at work, or of the entry.
+  double allowed_s() const {
+    return options_.deadline_s * (describing_ ? 1 : batch_.cases.front()->deadlines);
+  }
+  void allow() {
+    since_ = Clock::now();
+    deadline_ = since_ + std::chrono::microseconds(static_cast<int64_t>(allowed_s() * 1e6));
+  }
   std::string story_of(const End& end) const;
   double running_ms() const {
     return std::chrono::duration<double, std::milli>(Clock::now() - since_).count();
@@ -69,6 +76,7 @@ Status Worker::start(bool describe) {
   for (const Case* wanted : batch_.cases) request.cases.emplace_back(wanted->name);
   describing_ = describe;
   process_ = TN_TRY(Process::start(options_.worker, encode(request)));
+  if (describing_) allow();
   return {};
 }
 
@@ -92,6 +100,7 @@ void Worker::handle(const Message& message) {
   if (message.sender != process_.pid()) return;  // a child that the plugin forked
   if (message.kind == Message::Kind::description) {
     describing_ = false;
+    deadline_ = Clock::now() + start_deadline;
     if (events_.described) events_.described(message.description);
     return;
   }
@@ -99,8 +108,7 @@ void Worker::handle(const Message& message) {
     flush();
     describing_ = false;
     inside_ = true;
-    since_ = Clock::now();
-    deadline_ = since_ + std::chrono::microseconds(static_cast<int64_t>(allowed_s() * 1e6));
+    allow();
     if (events_.began) events_.began(message.name);
     return;
   }
@@ -117,6 +125,13 @@ void Worker::read_messages() {
 
 std::string Worker::story_of(const End& end) const {
   if (end.killed && inside_) return words("did not finish within ", allowed_s(), " s: it hangs");
+  if (end.killed && describing_) {
+    const std::string call = process_.breadcrumb();
+    return words(call.empty() ? "tn_plugin_entry" : call, " did not return within ", allowed_s(),
+                 " s: it hangs");
+  }
+  if (end.killed && !batch_.cases.empty() && held_.empty())
+    return "the process did not come to its first case";
   if (end.killed) return "the process did not end after its last case: leaving the plugin's code hangs";
   if (!end.exited) return words("the process died of ", signal_name(end.signal));
   if (end.status == lost_connection_status) {

@@ -161,7 +161,7 @@ CONFORM_CASE(2, "refuse: a node in the middle that cannot be computed") {
 CONFORM_CASE(2, "refuse: a collective where fragments have none") {
   const Device& device = *TN_TRY(t.device());
   if (device.has(TN_FEATURE_FRAGMENT_COLLECTIVES))
-    return t.skip("its fragments have collectives: see level 3");
+    return t.skip("its fragments have collectives: feature: FRAGMENT_COLLECTIVES … is about them");
   static const char reduce[] = "sum";
   static const tn_attribute attributes[] = {{.name = "comm",
                                              .kind = TN_ATTRIBUTE_I64,

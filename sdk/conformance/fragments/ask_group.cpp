@@ -4,6 +4,7 @@
 
 #include "conformance/fragments/reckon.hpp"
 #include "conformance/ops/bound.hpp"
+#include "conformance/ops/workspace.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -81,30 +82,14 @@ Status AskingGroup::place() {
   return {};
 }
 
-// The workspace is as long as `info` says and has borders: what a kernel keeps beside it is found.
 Status AskingGroup::launch(const Kernel& kernel, const tn_kernel_info& info) {
   std::vector<tn_span> bindings;
   for (const Buffer& buffer : bound_.inputs()) bindings.push_back(buffer.memory.span());
   for (uint32_t i = 0; i < bound_.output_count(); ++i) bindings.push_back(bound_.output(i).memory.span());
-  if (info.workspace_bytes == 0) {
-    TN_TRY(kernel.launch(stream_, bindings));
-    return stream_.finish();
-  }
-  const uint64_t alignment = std::max<uint64_t>(info.workspace_alignment, 1);
-  const bool guarded = alignment <= TN_MEMORY_ALIGNMENT;
-  Guarded inside;
-  Memory plain;
-  if (guarded) {
-    inside =
-        TN_TRY(Guarded::make(device_, stream_, info.workspace_bytes, Guarded::skew_to(TN_MEMORY_ALIGNMENT)));
-  } else {
-    plain = TN_TRY(workspace_of(device_, info));
-  }
-  const tn_span span = guarded ? inside.span() : plain.span();
-  TN_TRY(kernel.launch(stream_, bindings, &span));
+  const Workspace workspace = TN_TRY(Workspace::make(device_, stream_, info));
+  TN_TRY(kernel.launch(stream_, bindings, workspace.span()));
   TN_TRY(stream_.finish());
-  if (guarded) static_cast<void>(TN_TRY(inside.read(t_, stream_, "the workspace")));
-  return {};
+  return workspace.check(t_, stream_);
 }
 
 Status AskingGroup::hold(uint32_t value, const Buffer& buffer, const std::string& where, Launched* into) {
@@ -142,7 +127,7 @@ Status AskingGroup::run_node(size_t node, std::map<uint32_t, Buffer>& made) {
   const OneNode alone(trial);
   const Kernel kernel = TN_TRY(compile(t_, device_, alone.fragment()));
   const tn_kernel_info info = TN_TRY(kernel.info());
-  const Memory workspace = TN_TRY(workspace_of(device_, info));
+  const Workspace workspace = TN_TRY(Workspace::make(device_, stream_, info));
   std::vector<tn_span> bindings;
   for (const uint32_t value : group_.nodes[node].in) {
     if (value != TN_ABSENT) bindings.push_back(made.at(value).memory.span());
@@ -150,9 +135,9 @@ Status AskingGroup::run_node(size_t node, std::map<uint32_t, Buffer>& made) {
   for (const uint32_t value : group_.nodes[node].out) {
     if (value != TN_ABSENT) bindings.push_back(made.at(value).memory.span());
   }
-  const tn_span span = workspace.span();
-  TN_TRY(kernel.launch(stream_, bindings, info.workspace_bytes != 0 ? &span : nullptr));
-  return stream_.finish();
+  TN_TRY(kernel.launch(stream_, bindings, workspace.span()));
+  TN_TRY(stream_.finish());
+  return workspace.check(t_, stream_);
 }
 
 // Whether the plugin runs every node by itself; then it has, and the outputs were good.

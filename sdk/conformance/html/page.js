@@ -205,7 +205,7 @@ function gapRow(gap) {
       h("span", {class: "tag"}, plural(gap.cases, "case"))),
     h("dd", {}, gap.reason,
       gap.explained ? null : h("div", {class: "muted"}, "Unexplained: say why in capabilities.toml: ",
-        h("code", {}, `[[unsupported]] match = "${gap.kinds[0]}" reason = "…"`)),
+        h("code", {}, `[[unsupported]] match = "${gap.kinds[0]}" reason = "…", and expires = a date or permanent = true`)),
       gap.tags.length > gap.kinds.length
         ? h("details", {}, h("summary", {}, plural(gap.tags.length, "tag")), gap.tags.join(", ")) : null)];
 }

@@ -4,6 +4,7 @@
 
 #include "conformance/ops/bound.hpp"
 #include "conformance/ops/compare.hpp"
+#include "conformance/ops/workspace.hpp"
 
 namespace tenon::conform {
 
@@ -66,8 +67,7 @@ Status Asking::place() {
 
 Status Asking::launch(Kernel& kernel) {
   const tn_kernel_info info = TN_TRY(kernel.info());
-  const Memory workspace = TN_TRY(workspace_of(device_, info));
-  const tn_span span = workspace.span();
+  const Workspace workspace = TN_TRY(Workspace::make(device_, stream_, info));
   std::vector<tn_span> bindings;
   auto next = bound_.inputs().begin();
   for (const Operand& operand : trial_.inputs) {
@@ -75,8 +75,9 @@ Status Asking::launch(Kernel& kernel) {
       bindings.push_back((operand.repeats_first ? bound_.inputs().front() : *next++).memory.span());
   }
   for (uint32_t i = 0; i < bound_.output_count(); ++i) bindings.push_back(bound_.output(i).memory.span());
-  TN_TRY(kernel.launch(stream_, bindings, info.workspace_bytes != 0 ? &span : nullptr));
-  return stream_.finish();
+  TN_TRY(kernel.launch(stream_, bindings, workspace.span()));
+  TN_TRY(stream_.finish());
+  return workspace.check(t_, stream_);
 }
 
 Status Asking::judge(std::vector<Bytes>* runs) {

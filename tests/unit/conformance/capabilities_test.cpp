@@ -14,6 +14,7 @@ name = "foo"
 [[unsupported]]
 match = "stream.promise"
 reason = "no host-signalled events"
+permanent = true
 [[expected_failure]]
 match = "copy: odd *"
 reason = "DMA needs 4-byte offsets"
@@ -158,9 +159,34 @@ TEST_CASE("capabilities: what is misspelt or missing is told with its place") {
   CHECK(refusal("[plugin]\nname = \"a\"\n[[expected_failure]]\nmatch = \"x\"\nreason = \"y\"")
             .find("'expires'") != std::string::npos);
   CHECK(refusal("[plugin]\nname = \"a\"\n[[unsupported]]\nmatch = \"x\"\nreason = \"y\"\nexpires = \"soon\"")
-            .find("not a date") != std::string::npos);
+            .find("'expires' is no date") != std::string::npos);
   CHECK(refusal("[[unsupported]]\nmatch = \"x\"\nreason = \"y\"").find("[plugin]") != std::string::npos);
   CHECK(refusal("[plugin\n").find("foo.toml:") != std::string::npos);
+}
+
+TEST_CASE("capabilities: a gap has its date, or says that it is for good") {
+  const std::string gap = "[plugin]\nname = \"a\"\n[[unsupported]]\nmatch = \"x.y\"\nreason = \"z\"\n";
+  CHECK(refusal(gap) ==
+        "foo.toml:3: [[unsupported]] 'x.y' has neither 'expires' nor 'permanent': write expires = 2026-12-31 "
+        "for a gap that will be closed, permanent = true for one that never will");
+  CHECK(parse_capabilities(gap + "permanent = true", "foo.toml").ok());
+  CHECK(parse_capabilities(gap + "expires = 2027-01-01", "foo.toml").ok());
+  CHECK(refusal(gap + "permanent = false").find("'permanent' is true") != std::string::npos);
+  CHECK(refusal(gap + "permanent = true\nexpires = 2027-01-01").find("without 'expires'") !=
+        std::string::npos);
+  CHECK(
+      refusal("[plugin]\nname = \"a\"\n[[expected_failure]]\nmatch = \"x\"\nreason = \"y\"\npermanent = true")
+          .find("unknown key 'permanent'") != std::string::npos);
+}
+
+TEST_CASE("capabilities: what has another form is told with its file, its entry and what to write") {
+  CHECK(refusal("[plugin]\nname = \"a\"\n[unsupported]\nmatch = \"x\"") ==
+        "foo.toml:3: 'unsupported' is no list of tables: write [[unsupported]] above each entry");
+  CHECK(refusal("unsupported = [\"x\"]\n[plugin]\nname = \"a\"") ==
+        "foo.toml:1: an entry of 'unsupported' is no table: write [[unsupported]] above each entry");
+  CHECK(refusal("[plugin]\nname = 7")
+            .find("foo.toml:1: 'name' is missing, empty or not a string: write name = ") == 0);
+  CHECK(refusal("{\"plugin\": 1}").find("foo.toml:1: this is no TOML: ") == 0);
 }
 
 namespace {

@@ -77,3 +77,16 @@ TEST_CASE("selection: a group too large for one request is several processes, an
   }
   CHECK((found == chosen));
 }
+
+TEST_CASE("options: the environment gives those that were not asked for, by the library's name") {
+  const char* const environment[] = {"TENON_SIM_PROFILE=ascend",
+                                     "TENON_SIM_MAX_STREAMS=3",
+                                     "TENON_CPU_THREADS=2",
+                                     "TENON_SIM_=x",
+                                     "SIM_SEED=9",
+                                     nullptr};
+  Options options{.plugin = "/somewhere/tenon-sim.so"};
+  options.options = {{"max_streams", "7"}};
+  add_environment(options, environment);
+  CHECK((options.options == std::map<std::string, std::string>{{"max_streams", "7"}, {"profile", "ascend"}}));
+}
