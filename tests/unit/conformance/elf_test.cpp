@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reader of exported symbols, on a real library and on damaged ones.
+// The reader of exported symbols and search paths, on a real library and on damaged ones.
 #include "conformance/elf.hpp"
 
 #include <doctest/doctest.h>
@@ -14,6 +14,7 @@
 #include <vector>
 
 using tenon::conform::exported_symbols;
+using tenon::conform::search_paths;
 
 namespace {
 
@@ -59,4 +60,15 @@ TEST_CASE("elf: nonsense in the header leads nowhere") {
   for (size_t i = 40; i < 64; ++i)
     broken[i] = static_cast<char>(0xFF);  // offsets and counts of the section table
   CHECK_FALSE(exported_symbols(Scratch(broken).path).ok());
+}
+
+TEST_CASE("elf: search paths are read, and what was cut leads nowhere") {
+  const auto places = search_paths(right_plugin());
+  REQUIRE(places.ok());
+  for (const std::string& place : *places) CHECK(place.starts_with('/'));
+  const std::vector<char> whole = read_all(right_plugin());
+  for (const size_t length : {size_t{0}, size_t{64}, whole.size() / 2}) {
+    const Scratch cut(std::vector<char>(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length)));
+    CHECK_FALSE(search_paths(cut.path).ok());
+  }
 }
