@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_fatbin.py NVCC SOURCE: the kernels that come compiled build for every chip, and as PTX for chips to come; without
-spills, and with 16-byte stores in `fill` and 16-byte loads and stores in `copy_box`.
+"""check_fatbin.py NVCC SOURCE IMAGE CODE…: the kernels that come compiled build for every chip that nvcc knows, and as PTX
+for chips to come; without spills, and with 16-byte stores in `fill` and 16-byte loads and stores in `copy_box`. The image that
+the plugin carries holds exactly CODE: sm_90 and the like for a chip, compute_90 for PTX.
 Invariant: each chip's code is looked at, not only that nvcc was content.
 """
 import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -39,19 +41,46 @@ def check_ptx(nvcc, source, folder, chip):
     return [] if names == {"fill", "copy_box"} else [f"PTX for compute_{chip} has entries {sorted(names)}: {done.stderr[:400]}"]
 
 
+def codes(image):
+    """What a fatbin holds. After its head of 16 bytes come parts; each has a head with its kind (1 PTX, 2 machine code), the
+    size of that head, of what follows, and the chip."""
+    magic, _, head, size = struct.unpack_from("<IHHQ", image)
+    if magic != 0xBA55ED50:
+        raise ValueError("not a fatbin")
+    out, at = [], head
+    while at < head + size:
+        kind, _, part, follows = struct.unpack_from("<HHIQ", image, at)
+        chip, = struct.unpack_from("<I", image, at + 28)
+        out.append(f"{'compute' if kind == 1 else 'sm'}_{chip}")
+        at += part + follows
+    return out
+
+
+def check_image(image, wanted):
+    found = codes(pathlib.Path(image).read_bytes())
+    return [] if sorted(found) == sorted(wanted) else [f"{image} holds {sorted(found)}; {sorted(wanted)} are meant"]
+
+
+def known_chips(nvcc):
+    listed = subprocess.run([nvcc, "--list-gpu-arch"], capture_output=True, text=True, check=True).stdout
+    return [chip for chip in check_sources.CHIPS if f"compute_{chip}" in listed.split()]
+
+
 def main():
-    nvcc, source = sys.argv[1:]
+    nvcc, source, image, *wanted = sys.argv[1:]
     if not shutil.which(nvcc):
         print(f"SKIPPED: nvcc: '{nvcc}' is not here")
         return 1 if {"nvcc", "all"} & set(os.environ.get("TENON_REQUIRE", "").split(",")) else 77
-    findings = []
+    chips = known_chips(nvcc)
+    findings = check_image(image, wanted)
     with tempfile.TemporaryDirectory() as folder:
-        for chip in check_sources.CHIPS:
+        for chip in chips:
             findings += check_chip(nvcc, source, folder, chip)
-        findings += check_ptx(nvcc, source, folder, check_sources.CHIPS[-1])
+        for chip in {90, chips[-1]}:
+            findings += check_ptx(nvcc, source, folder, chip)
     for finding in findings:
         print(finding)
-    print(f"device.cu for {', '.join(f'sm_{chip}' for chip in check_sources.CHIPS)} and PTX")
+    print(f"device.cu for {', '.join(f'sm_{chip}' for chip in chips)} and PTX; the plugin carries {', '.join(wanted)}")
     return 1 if findings else 0
 
 
