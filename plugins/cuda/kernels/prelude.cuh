@@ -176,6 +176,23 @@ template <int bytes>
 __device__ inline Word<bytes> load_read_only(const Word<bytes>* from) { return *from; }
 #endif
 
+template <int bytes>
+__device__ inline void store_word(Word<bytes>* to, const Word<bytes>& word) { *to = word; }
+#ifdef __CUDA_ARCH__
+// In words as they are: left to itself the compiler takes some of them apart into the 64-bit values they were made of.
+template <>
+__device__ inline void store_word(Word<16>* to, const Word<16>& word) {
+  asm volatile("st.global.v4.u32 [%0], {%1,%2,%3,%4};"
+               :
+               : "l"(to), "r"(word.a), "r"(word.b), "r"(word.c), "r"(word.d)
+               : "memory");
+}
+template <>
+__device__ inline void store_word(Word<8>* to, const Word<8>& word) {
+  asm volatile("st.global.v2.u32 [%0], {%1,%2};" : : "l"(to), "r"(word.a), "r"(word.b) : "memory");
+}
+#endif
+
 // n elements as words of `bytes` each; together they fill whole words.
 template <class T, int n, int bytes>
 union Packed {
@@ -201,7 +218,7 @@ __device__ inline void store(T* to, const Lanes<T, n>& values) {
   in.lanes = values;
   Word<bytes>* const words = reinterpret_cast<Word<bytes>*>(to);
 #pragma unroll
-  for (int i = 0; i < static_cast<int>(n * sizeof(T) / bytes); ++i) words[i] = in.words[i];
+  for (int i = 0; i < static_cast<int>(n * sizeof(T) / bytes); ++i) store_word(words + i, in.words[i]);
 }
 
 // n elements, each `step` from the one before.

@@ -6,8 +6,10 @@ Every source becomes a CUBIN for every chip; the assembler's log must tell of no
 (63 loads of 8 bytes are in flight at once in the widest group), and the instructions of an entry called …_wide must hold
 the wide accesses that its text asks for. Sources come from FOLDER (the plugin keeps what it compiles where option
 cuda.keep says) or from the writer of examples. TENON_TEST_FULL=1 takes every chip and every example, else sm_90 and a part
-of them. Of a FOLDER's sources, which come in every size, the widths are not asked; they are thousands, so at most 600 of
-them are compiled, evenly chosen, for sm_90 and in a full run for one other chip, in turn. Invariant: a check that finds nothing to check fails.
+of them. A FOLDER's sources are thousands, of every size: a full run compiles each distinct one for sm_90, and evenly chosen
+600 of them for one other chip in turn; a short run those 600 for sm_90. What they load may go unused: a width that is not
+in the code is no finding when the PTX still has it, from which the assembler takes only what is dead.
+Invariant: a check that finds nothing to check fails.
 """
 import argparse
 import collections
@@ -24,13 +26,17 @@ import nvrtc
 
 CHIPS = [75, 80, 86, 89, 90, 100, 120]
 REGISTERS = 160
-MOST = 600   # of a folder
+MOST = 600   # of a folder, where not all are meant
+worker_compiler = None
 SHORT = 12  # every so many sources in a short run; the first of each kind always
 # What is found in a column takes 16 bytes of registers, so a thread takes 8 columns, which of 1-byte types are 8 bytes.
 EIGHT = re.compile(r"argmax_[iu]8_\w*columns")
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'(.*?)Used (\d+) registers", re.S)
 SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 ENTRY = re.compile(r"^TN_ENTRY\((\w+), \w+\) \{\n(.*?)^\}", re.S | re.M)
+LOAD = re.compile(r'\basm\((?="ld\.global)')
+PTX_ENTRY = re.compile(r"\.entry (\w+)\(.*?\{(.*?)\n\}", re.S)
+PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v([24]))?\.[busf](8|16|32|64)\b")
 WIDE_LOAD, WIDE_STORE = re.compile(r"\bload<\d+, (\d+), "), re.compile(r"\bstore<\d+, (\d+)>")
 
 
@@ -62,13 +68,21 @@ def narrowed(text):
     return bool(wide)
 
 
-def check_widths(source, image, least):
-    """Words that the text of a wide entry names are words of its code; the widest has `least` bytes."""
-    findings, code = [], cubin.accesses(image)
+def ptx_accesses(ptx):
+    """By entry, how many accesses of each kind and width."""
+    return {name: collections.Counter((kind, int(vector or 1) * int(bits) // 8)
+                                      for kind, vector, bits in PTX_ACCESS.findall(body))
+            for name, body in PTX_ENTRY.findall(ptx)}
+
+
+def check_widths(source, code, least):
+    """Words that the text of a wide entry names are words of its code; the widest has `least` bytes. An entry of no
+    element is asked for nothing."""
+    findings = []
     for name, text in ENTRY.findall(source):
         if name not in code:
             findings.append(f"{name}: not in the CUBIN")
-        if not name.endswith("_wide") or name not in code:
+        if not name.endswith("_wide") or name not in code or "< 0u)" in text:
             continue
         loads, stores = ({int(width) for width in wanted.findall(text)} for wanted in (WIDE_LOAD, WIDE_STORE))
         if max(loads | stores, default=0) < least:
@@ -82,14 +96,25 @@ def check_widths(source, image, least):
     return findings
 
 
+def code_of(compiler, made, source, name, chip, least):
+    """Accesses by entry. Where values may go unused, loads that are only in the PTX of a source that keeps them count."""
+    code = cubin.accesses(made.cubin)
+    if least or not check_widths(source, code, least):
+        return code
+    for entry, counts in ptx_accesses(compiler.ptx(LOAD.sub("asm volatile(", source), name, chip)).items():
+        for (kind, width), count in counts.items():
+            if kind == "ld" and entry in code:
+                code[entry].loads[width] += count
+    return code
+
+
 def check_source(compiler, source, name, chip, least=16):
-    """`least` 0: of any size, so the code may be narrower than its text, and values may go unused."""
+    """`least` 0: of any size and content, so there may be no wide word, and values may go unused."""
     made = compiler.compile(source, name, chip)
     if not made.good:
         return [f"{name} for sm_{chip} does not compile: {made.log.strip()[:400]}"]
     findings = check_log(made.log) if ENTRY.search(source) else []  # nothing to launch where nothing is computed
-    if least:
-        findings += check_widths(source, made.cubin, least)
+    findings += check_widths(source, code_of(compiler, made, source, name, chip, least), least)
     if least and "warning" in made.log:
         findings.append(made.log[made.log.index("warning"):][:200])
     return [f"{name} for sm_{chip}: {finding}" for finding in findings]
@@ -106,28 +131,57 @@ def part(files):
     return out
 
 
-def check_files(compiler, files, chips_of, least):
-    """The findings of all files; chips_of tells the chips of the i-th."""
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [pool.submit(check_source, compiler, file.read_text(), file.name, chip,
-                            min(least, 8) if EIGHT.match(file.stem) else least)
-                for i, file in enumerate(files) for chip in chips_of(i)]
-        return [finding for job in jobs for finding in job.result()]
+def start_worker():
+    """NVRTC compiles one source at a time in a process, so each worker is one."""
+    global worker_compiler  # pylint: disable=global-statement
+    worker_compiler = nvrtc.Nvrtc()
 
 
-def in_turn(chips):
-    """sm_90, and each time another of the others."""
-    others = [chip for chip in chips if chip != 90]
-    return lambda i: [90, *others[i % len(others):][:1]] if others else [90]
+def check_file(file, chip, least):
+    least = min(least, 8) if EIGHT.match(file.stem) else least
+    return check_source(worker_compiler, file.read_text(), file.name, chip, least)
 
 
-def check_folder(compiler, folder, chips, everything, least):
+def check_files(jobs, least):
+    """The findings of (file, chip) pairs."""
+    files, chips = zip(*jobs)
+    with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), initializer=start_worker) as pool:
+        found = pool.map(check_file, files, chips, [least] * len(jobs), chunksize=4)
+        return [finding for findings in found for finding in findings]
+
+
+def evenly(files):
+    return files[::-(-len(files) // MOST)]
+
+
+def distinct(files):
+    """One file of each content."""
+    return list({file.read_bytes(): file for file in reversed(files)}.values())[::-1]
+
+
+def check_kept(folder, chips, full):
+    """What the plugin has compiled and kept. (file, chip) pairs: sm_90 always, another chip in turn in a full run."""
+    files = distinct(sorted(pathlib.Path(folder).glob("*.cu")))
+    if not files:
+        return [f"{folder} holds no source"]
+    others = [chip for chip in chips if chip != 90] if full else []
+    jobs = [(file, 90) for file in (files if full else evenly(files))]
+    jobs += [(file, others[i % len(others)]) for i, file in enumerate(evenly(files)) if others]
+    return report(jobs, len(files), check_files(jobs, 0))
+
+
+def check_written(folder, chips, full):
     files = sorted(pathlib.Path(folder).glob("*.cu"))
     if not files:
         return [f"{folder} holds no source"]
-    chosen = files[::-(-len(files) // MOST)] if not least else files if everything else part(files)
-    findings = check_files(compiler, chosen, (lambda _: chips) if least else in_turn(chips), least)
-    print(f"{len(chosen)} of {len(files)} sources for {', '.join(f'sm_{chip}' for chip in chips)}, NVRTC {compiler.version()}")
+    jobs = [(file, chip) for file in (files if full else part(files)) for chip in chips]
+    return report(jobs, len(files), check_files(jobs, 16))
+
+
+def report(jobs, there, findings):
+    counts = collections.Counter(chip for _, chip in jobs)
+    told = ", ".join(f"{count} for sm_{chip}" for chip, count in sorted(counts.items()))
+    print(f"{len({file for file, _ in jobs})} of {there} distinct sources: {told}; NVRTC {nvrtc.Nvrtc().version()}")
     return findings
 
 
@@ -139,10 +193,7 @@ def check_decoder(compiler, source):
     """The instructions hold as many wide accesses as the PTX of the same source, entry by entry."""
     code = cubin.accesses(compiler.compile(source, "decoder.cu", 90).cubin)
     findings, ptx = [], compiler.ptx(source, "decoder.cu", 90)
-    for name, body in re.findall(r"\.entry (\w+)\(.*?\{(.*?)\n\}", ptx, re.S):
-        wanted = collections.Counter()
-        for kind, vector, bits in re.findall(r"\b(ld|st)\.global\S*?(?:\.v([24]))?\.[busf](8|16|32|64)\b", body):
-            wanted[kind, int(vector or 1) * int(bits) // 8] += 1
+    for name, wanted in ptx_accesses(ptx).items():
         found = {("ld", width): n for width, n in code[name].loads.items()}
         found.update({("st", width): n for width, n in code[name].stores.items()})
         if wanted != found or not wanted:
@@ -184,12 +235,16 @@ def self_test(compiler, writer):
             findings += [f"{file.name}: {finding}" for finding in check_decoder(compiler, file.read_text())]
         source = (pathlib.Path(folder) / "add3_f32.cu").read_text()
     findings += check_source(compiler, source, "good.cu", 90)
+    unused = re.sub(r"add\((t\d+), t\d+\)", r"add(\1, \1)", source)
+    if unused == source or check_source(compiler, unused, "unused.cu", 90, 0):
+        findings.append(f"values that go unused are told: {check_source(compiler, unused, 'unused.cu', 90, 0)}")
     for name, planted, wanted in faults(source):
         if planted == source:
             findings.append(f"{name} could not be planted")
-        found = check_source(compiler, planted, "planted.cu", 90)
-        if not any(wanted in finding for finding in found):
-            findings.append(f"{name} was not found: {found}")
+        for least in (16, 0):
+            found = check_source(compiler, planted, "planted.cu", 90, least)
+            if not any(wanted in finding for finding in found) and (least or "no access of" not in wanted):
+                findings.append(f"{name} was not found (least {least}): {found}")
     return findings
 
 
@@ -211,11 +266,11 @@ def main():
     if chosen.self_test:
         findings = self_test(compiler, chosen.writer)
     elif chosen.folder:
-        findings = check_folder(compiler, chosen.folder, chips, True, 0)
+        findings = check_kept(chosen.folder, chips, full)
     else:
         with tempfile.TemporaryDirectory() as folder:
             written(chosen.writer, folder)
-            findings = check_folder(compiler, folder, chips, full, 16)
+            findings = check_written(folder, chips, full)
     for finding in findings:
         print(finding)
     return 1 if findings else 0
