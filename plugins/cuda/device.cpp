@@ -133,21 +133,36 @@ Result<std::unique_ptr<Stream>> Device::import_stream(CUstream native) {
   return Stream::import(gpu_, native);
 }
 
-Result<std::unique_ptr<Memory>> Device::import_memory(uint64_t address, uint64_t bytes) {
-  const Bound bound(context().driver(), context().handle());
+// Whether kernels of this device may touch what lies at the address.
+Status Device::check_reach(uint64_t address, uint64_t bytes) const {
   CUmemorytype type{};
   CUdeviceptr start = 0;
   size_t size = 0;
+  int owner = 0;
   CUpointer_attribute which[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-  void* into[] = {&type, &start, &size};
-  if (bytes != 0) TN_CUDA_IN(context(), cuPointerGetAttributes, 3, which, into, address);
-  if (bytes != 0 && (type == CUmemorytype{} || address < start || bytes > size - (address - start))) {
+                                 CU_POINTER_ATTRIBUTE_RANGE_SIZE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* into[] = {&type, &start, &size, &owner};
+  TN_CUDA_IN(context(), cuPointerGetAttributes, 4, which, into, address);
+  const auto here = static_cast<int>(context().ordinal());
+  if (type == CUmemorytype{} || address < start || bytes > size - (address - start)) {
     return Status(TN_INVALID, text(bytes, " bytes at address ", address,
-                                   " are not in one allocation that device 'cuda:", context().ordinal(),
-                                   "' reaches: pass the address that the framework's allocator "
-                                   "gave"));
+                                   " are not in one allocation that device 'cuda:", here,
+                                   "' reaches: pass the address that the framework's allocator gave"));
   }
+  if (type != CU_MEMORYTYPE_DEVICE || owner == here) return {};
+  CUdevice other = 0;
+  int able = 0;
+  TN_CUDA_IN(context(), cuDeviceGet, &other, owner);
+  TN_CUDA_IN(context(), cuDeviceCanAccessPeer, &able, context().device(), other);
+  if (able != 0) return {};
+  return Status(TN_INVALID,
+                text("the memory at address ", address, " is of device 'cuda:", owner,
+                     "', which device 'cuda:", here, "' cannot reach: import it there, and copy"));
+}
+
+Result<std::unique_ptr<Memory>> Device::import_memory(uint64_t address, uint64_t bytes) {
+  const Bound bound(context().driver(), context().handle());
+  if (bytes != 0) TN_TRY(check_reach(address, bytes));
   return std::make_unique<Memory>(gpu_, nullptr, address, bytes);
 }
 

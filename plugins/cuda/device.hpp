@@ -31,6 +31,7 @@ class Device {
   double cost_ns(const author::FragmentView& fragment) const;
   double bytes_per_second() const;
   Result<Program> write(const author::FragmentView& fragment) const;
+  Status check_reach(uint64_t address, uint64_t bytes) const;
 
   std::shared_ptr<Gpu> gpu_;
   const Compiler& compiler_;

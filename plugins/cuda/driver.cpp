@@ -21,27 +21,7 @@ Status refusal(int32_t code, std::string message, CUresult native = CUDA_SUCCESS
       .code = code, .message = std::move(message), .domain = std::string(domain), .native_code = native});
 }
 
-// Every function in the version that its type states.
-Status find_functions(Driver& driver, PFN_cuGetProcAddress_v12000 find) {
-#define TN_CUDA_SYMBOL(function, since)                                                            \
-  {                                                                                                \
-    void* found = nullptr;                                                                         \
-    CUdriverProcAddressQueryResult how{};                                                          \
-    const CUresult result = find(#function, &found, since, CU_GET_PROC_ADDRESS_DEFAULT, &how);     \
-    if (result != CUDA_SUCCESS || found == nullptr) {                                              \
-      return refusal(                                                                              \
-          TN_VERSION,                                                                              \
-          text("the NVIDIA driver has no " #function " of CUDA " #since ": install one for CUDA ", \
-               version_text(oldest_driver), " or newer"),                                          \
-          result);                                                                                 \
-    }                                                                                              \
-    driver.function = reinterpret_cast<PFN_##function##_v##since>(found);                          \
-  }
-#include "engine/symbols.def"
-  return {};
-}
-
-// What a failing cuInit means for whoever reads `tenon doctor`.
+// What a driver that does not start means for whoever reads `tenon doctor`.
 Status cannot_start(CUresult result) {
   switch (result) {
     case CUDA_ERROR_STUB_LIBRARY:
@@ -70,6 +50,27 @@ Status cannot_start(CUresult result) {
                           "): `nvidia-smi` tells more"),
                      result);
   }
+}
+
+// Every function in the version that its type states. A stub refuses each of them, before cuInit could.
+Status find_functions(Driver& driver, PFN_cuGetProcAddress_v12000 find) {
+#define TN_CUDA_SYMBOL(function, since)                                                            \
+  {                                                                                                \
+    void* found = nullptr;                                                                         \
+    CUdriverProcAddressQueryResult how{};                                                          \
+    const CUresult result = find(#function, &found, since, CU_GET_PROC_ADDRESS_DEFAULT, &how);     \
+    if (result == CUDA_ERROR_STUB_LIBRARY) return cannot_start(result);                            \
+    if (result != CUDA_SUCCESS || found == nullptr) {                                              \
+      return refusal(                                                                              \
+          TN_VERSION,                                                                              \
+          text("the NVIDIA driver has no " #function " of CUDA " #since ": install one for CUDA ", \
+               version_text(oldest_driver), " or newer"),                                          \
+          result);                                                                                 \
+    }                                                                                              \
+    driver.function = reinterpret_cast<PFN_##function##_v##since>(found);                          \
+  }
+#include "engine/symbols.def"
+  return {};
 }
 
 Result<const Driver*> start() {

@@ -2,21 +2,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that only a GPU can show, in one call of under ten minutes.
 #
-#   plugins/cuda/gpu-check.sh [--build DIR] [--out DIR]
+#   plugins/cuda/gpu-check.sh [--build DIR] [--out DIR] [--seconds N]
 #
 # --build takes a release build that is there already (its bin/ and lib/); without it one is made in build/gpu.
 # --out is where the figures go (default build/gpu-check): gpu-check.json, the reports of its steps, and their logs.
-# Invariant: a step that cannot run here says so and is counted as skipped; the script fails when a step failed, and never
-# when one was slow.
+# --seconds is what all steps have together (default 580); what has not begun by then is skipped.
+# Invariant: a step that cannot run here says so and is counted as skipped; the script fails when a step failed or did not
+# end in its time, and never because a target was missed.
 set -uo pipefail
+written=$(printf ' %q' "$0" "$@")  # as it was called
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 
 build=""
 out=build/gpu-check
+limit=580
 while [[ $# -gt 0 ]]; do
   case $1 in
     --build) build=${2:?--build needs a folder}; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
+    --seconds) limit=${2:?--seconds needs a number}; shift ;;
     *) echo "gpu-check: unknown option '$1'" >&2; exit 2 ;;
   esac
   shift
@@ -26,19 +30,29 @@ out=$(realpath "$out")
 started=$SECONDS
 rows=()  # name|passed, failed or skipped|seconds|words
 
-# The last line of a log that has anything on it, fit for JSON.
-last_words() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | tr -d '"\\\t' | cut -c1-160; }
+# Words fit for JSON and for a row.
+plain() { tr -d '"\\\t|'; }
+
+# The last line of a log that has anything on it.
+last_words() { grep -v '^[[:space:]]*$' "$1" | tail -n 1 | plain | cut -c1-160; }
 
 note() {
   rows+=("$1|$2|$3|$4")
   printf '  %-22s %-8s %4s s  %s\n' "$1" "$2" "$3" "$4"
 }
 
-# step NAME SECONDS COMMAND…: runs it with a deadline; status 77 is a skip.
+# step NAME SECONDS COMMAND…: runs it with a deadline, which all that is left may shorten; status 77 is a skip. The command
+# may be a function of this file: it runs in a shell of its own, since `timeout` starts programs only.
 step() {
   local name=$1 deadline=$2 begin=$SECONDS status=0 verdict=passed
+  local left=$((limit - (SECONDS - started)))
   shift 2
-  timeout --kill-after=10 "$deadline" "$@" >"$out/$name.log" 2>&1 || status=$?
+  if [[ $left -le 0 ]]; then
+    note "$name" skipped 0 "none of the $limit s was left"
+    return
+  fi
+  [[ $deadline -le $left ]] || deadline=$left
+  timeout --kill-after=10 "$deadline" bash -c '"$@"' step "$@" >"$out/$name.log" 2>&1 || status=$?
   [[ $status -eq 0 ]] || verdict=failed
   [[ $status -ne 77 ]] || verdict=skipped
   local words
@@ -52,13 +66,25 @@ make_build() {
     cmake --build build/gpu --target tenon_cli tenon_probe tenon_plugin_cuda bench_cuda -j"$(nproc)"
 }
 
+# Whether NVRTC is where the plugin looks for it.
+nvrtc_is_there() {
+  ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so\.1[23]' && return
+  local folder
+  IFS=: read -ra folders <<<"${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64"
+  for folder in "${folders[@]}"; do
+    [[ -n $folder ]] && compgen -G "$folder/libnvrtc.so.1[23]" >/dev/null && return
+  done
+  return 1
+}
+
 # NVRTC as torch's packages bring it, where there is no toolkit.
 find_nvrtc() {
-  ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so\.1[23]' && return
+  nvrtc_is_there && return
   local found
-  found=$(find /usr/local /opt /usr/lib "$HOME" -name 'libnvrtc.so.1[23]' -not -path '*/stubs/*' 2>/dev/null | head -n 1)
+  found=$(timeout 20 find /usr/local /opt /usr/lib "$HOME" -name 'libnvrtc.so.1[23]' -not -path '*/stubs/*' 2>/dev/null |
+    head -n 1)
   [[ -n $found ]] || return 0
-  LD_LIBRARY_PATH="$(dirname "$found")${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$found")"
   export LD_LIBRARY_PATH
 }
 
@@ -68,18 +94,20 @@ sanitize() {
     --filter 'memory*' --filter 'copy*' --filter 'op.add.*' --filter 'op.sum.*' --filter 'op.cast.*'
 }
 
-# A missed target (status 1) stands in the report and is no failure here.
+# A missed target (status 1) stands in the report and is no failure here; no report is one.
 bench() {
   local status=0
+  rm -f "$out/bench.json"
   python3 tests/bench/bench.py cuda --bin "$build/bin" --json "$out/bench.json" || status=$?
-  [[ $status -le 1 ]]
+  [[ $status -le 1 && -s $out/bench.json ]]
 }
 
 json() {
   local row name verdict seconds words comma=""
-  printf '{"date": "%s", "commit": "%s", "command": "plugins/cuda/gpu-check.sh",\n' "$(date -u +%F)" \
-    "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
-  printf ' "gpu": "%s",\n "torch": "%s",\n "steps": [' "$gpu" "$torch"
+  printf '{"date": "%s", "commit": "%s", "command": "%s",\n' "$(date -u +%F)" \
+    "$(git rev-parse --short HEAD 2>/dev/null || echo unknown)" "$(plain <<<"${written# }")"
+  printf ' "gpu": "%s", "driver": "%s",\n' "$gpu" "$driver"
+  printf ' "cuda": "%s", "nvrtc": "%s", "torch": "%s",\n "steps": [' "$cuda" "$nvrtc" "$torch"
   for row in "${rows[@]}"; do
     IFS='|' read -r name verdict seconds words <<<"$row"
     printf '%s\n  {"name": "%s", "verdict": "%s", "seconds": %s, "words": "%s"}' "$comma" "$name" "$verdict" \
@@ -89,21 +117,33 @@ json() {
   printf ']}\n'
 }
 
+export -f make_build sanitize bench
 if [[ -z $build ]]; then
   build=build/gpu
   step build 400 make_build
 fi
 find_nvrtc
+build=$(realpath -m "$build")  # a path that depends on the working directory is refused by the loader
 tenon=$build/bin/tenon
 plugin=$build/lib/tenon/plugins/tenon-cuda.so
-gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1)
-gpu=${gpu:-no GPU}
-torch=$(python3 -c 'import torch; print(torch.__version__)' 2>/dev/null || echo "not installed")
+# What was built elsewhere has that place's folder written into it.
+TENON_BENCH_PLUGIN_DIR=$(dirname "$plugin")
+export build out tenon plugin TENON_BENCH_PLUGIN_DIR
 
-echo "GPU check: $gpu, torch $torch"
+gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | plain)
+driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 | plain)
+torch=$(timeout 60 python3 -c 'import torch; print(torch.__version__)' 2>/dev/null || echo "not installed")
 step doctor 30 "$tenon" doctor --plugin-path "$(dirname "$plugin")"
-if "$tenon" doctor --plugin-path "$(dirname "$plugin")" 2>/dev/null | grep -q 'cuda:0'; then
-  step conformance 240 "$tenon" conform "$plugin" --level 1 --verify --jobs 4 --json "$out/conformance.json" \
+# "GPU, …, driver CUDA 13.0, NVRTC 13.0", in the lines of cuda:0.
+told=$(sed -n '/cuda:0/,/driver CUDA/p' "$out/doctor.log" 2>/dev/null | plain)
+cuda=$(sed -n 's/.*driver CUDA \([0-9.]*\).*/\1/p' <<<"$told" | head -n 1)
+nvrtc=$(sed -n 's/.*NVRTC \([0-9.]*\).*/\1/p' <<<"$told" | head -n 1)
+gpu=${gpu:-$(sed -n 's/.*cuda:0 *//p' <<<"$told" | head -n 1)}
+gpu=${gpu:-no GPU} driver=${driver:-unknown} cuda=${cuda:-none} nvrtc=${nvrtc:-none}
+echo "GPU check: $gpu, driver $driver, CUDA $cuda, NVRTC $nvrtc, torch $torch"
+
+if [[ $cuda != none ]]; then
+  step conformance 240 "$tenon" conform "$plugin" --level 1 --quick --verify --jobs 4 --json "$out/conformance.json" \
     --html "$out/conformance.html"
   step sanitizer 120 sanitize
   step bench 180 bench

@@ -24,8 +24,14 @@ Result<std::unique_ptr<Stream>> Stream::create(std::shared_ptr<Gpu> gpu, uint32_
 Result<std::unique_ptr<Stream>> Stream::import(std::shared_ptr<Gpu> gpu, CUstream native) {
   const Context& context = *gpu->context();
   const Bound bound(context.driver(), context.handle());
-  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;  // any harmless question about the handle
-  TN_CUDA_IN(context, cuStreamIsCapturing, native, &status);
+  CUcontext owner = nullptr;
+  TN_CUDA_IN(context, cuStreamGetCtx, native, &owner);
+  if (owner != context.handle()) {
+    return Status(
+        TN_INVALID,
+        text("this stream is not of the primary context of device 'cuda:", context.ordinal(),
+             "': import it on the device it was made on, and let the framework use primary contexts"));
+  }
   gpu->enter(native);
   return std::unique_ptr<Stream>(new Stream(std::move(gpu), native, true));
 }

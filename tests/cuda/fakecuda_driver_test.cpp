@@ -46,6 +46,8 @@ TEST_CASE("driver: no device, the stub library and an old device are told apart"
   CHECK(cu().cuInit(0) == CUDA_ERROR_NO_DEVICE);
   REQUIRE(configure("stub") == CUDA_SUCCESS);
   CHECK(cu().cuInit(0) == CUDA_ERROR_STUB_LIBRARY);
+  void* found = nullptr;
+  CHECK(finder()("cuMemMap", &found, 10020, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) == CUDA_ERROR_STUB_LIBRARY);
   int count = 0;
   CHECK(cu().cuDeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED);
   const Program program("sm=61");

@@ -210,5 +210,9 @@ TEST_CASE("stream: a priority out of range is taken as the nearest") {
   CHECK(greatest < 0);
   CUstream stream = nullptr;
   CHECK(cu().cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, greatest - 10) == CUDA_SUCCESS);
+  int told = 0;
+  CHECK(reinterpret_cast<PFN_cuStreamGetPriority_v5050>(dlsym(library(), "cuStreamGetPriority"))(
+            stream, &told) == CUDA_SUCCESS);
+  CHECK(told == greatest);
   CHECK(cu().cuStreamCreateWithPriority(&stream, 77, 0) == CUDA_ERROR_INVALID_VALUE);
 }

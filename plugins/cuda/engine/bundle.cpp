@@ -16,11 +16,11 @@ namespace {
 
 struct Head {
   char magic[8];
-  uint32_t sm, compiler;
+  uint32_t sm, compiler, driver, reserved;
   std::array<uint8_t, 32> identity;
   uint64_t source_bytes, image_bytes, image_sum;
 };
-constexpr char magic[8] = {'T', 'N', 'C', 'U', 'D', 'A', '0', '1'};
+constexpr char magic[8] = {'T', 'N', 'C', 'U', 'D', 'A', '0', '2'};
 
 // FNV-1a; told apart by its start.
 uint64_t sum(std::string_view bytes, uint64_t from = 0xcbf29ce484222325u) {
@@ -32,6 +32,8 @@ Head head_of(const Bundle& b) {
   Head out{.magic = {},
            .sm = b.sm,
            .compiler = b.compiler,
+           .driver = b.driver,
+           .reserved = 0,
            .identity = b.identity,
            .source_bytes = b.source.size(),
            .image_bytes = b.image.size(),
@@ -43,7 +45,7 @@ Head head_of(const Bundle& b) {
 }  // namespace
 
 std::string Bundle::key() const {
-  const std::string head = text(sm, ".", compiler, ".");
+  const std::string head = text(sm, ".", compiler, ".", driver, ".");
   char out[33];
   std::snprintf(out, sizeof out, "%016llx%016llx", static_cast<unsigned long long>(sum(source, sum(head))),
                 static_cast<unsigned long long>(sum(head, sum(source, 0x9e3779b97f4a7c15u))));
@@ -77,6 +79,10 @@ Status Bundle::read(std::span<const std::byte> saved) {
   if (head.sm != sm) return mismatch(text("were compiled for sm_", head.sm, ", and this device is sm_", sm));
   if (head.compiler != compiler)
     return mismatch(text("were compiled by NVRTC ", head.compiler, ", and this one is ", compiler));
+  if (head.driver != driver)
+    return mismatch(text("were compiled under a driver for CUDA ", head.driver / 1000, ".",
+                         head.driver % 1000 / 10, ", and this one is for ", driver / 1000, ".",
+                         driver % 1000 / 10));
   if (head.identity != identity) return mismatch("were saved for another fragment");
   const uint64_t rest = saved.size() - sizeof head;
   if (head.source_bytes > rest || head.image_bytes != rest - head.source_bytes)

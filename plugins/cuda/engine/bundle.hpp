@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bundle.hpp: compiled code together with the source it came from, as it is saved and cached.
 //
-// Invariant: a bundle is used only for the very source, chip and compiler it was made for. The whole source is compared,
+// Invariant: a bundle is used only for the very source, chip, compiler and driver it was made for. The whole source is compared,
 // so no two fragments are ever taken for each other, and a damaged image is found by its checksum.
 #pragma once
 
@@ -17,6 +17,7 @@ namespace tenon::cuda {
 struct Bundle {
   uint32_t sm = 0;
   uint32_t compiler = 0;  // NVRTC's version: 1300
+  uint32_t driver = 0;    // the driver's: 13000
   std::array<uint8_t, 32>
       identity{};  // of the fragment it is saved for; zero in the folder, where equal sources meet
   std::string source{};

@@ -66,7 +66,10 @@ Result<const Nvrtc*> Compiler::nvrtc(int driver_version) const {
 
 Result<Bundle> Compiler::expect(std::string source, uint32_t sm, int driver_version) const {
   const Nvrtc* const nvrtc = TN_TRY(this->nvrtc(driver_version));
-  return Bundle{.sm = sm, .compiler = static_cast<uint32_t>(nvrtc->version()), .source = std::move(source)};
+  return Bundle{.sm = sm,
+                .compiler = static_cast<uint32_t>(nvrtc->version()),
+                .driver = static_cast<uint32_t>(driver_version),
+                .source = std::move(source)};
 }
 
 Result<Bundle> Compiler::compile(std::string source, uint32_t sm, int driver_version) const {

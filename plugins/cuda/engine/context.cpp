@@ -72,7 +72,7 @@ Status Context::retain() {
     return failed(result, "cuDevicePrimaryCtxRetain", text("device 'cuda:", ordinal_, "'"));
   }
   const Bound bound(driver_, handle_);
-  TN_CUDA(driver_, cuCtxGetStreamPriorityRange, &least_, &greatest_);
+  TN_CUDA_IN(*this, cuCtxGetStreamPriorityRange, &least_, &greatest_);
   return {};
 }
 

@@ -2,6 +2,8 @@
 // events.cpp: making events, and keeping them.
 #include "events.hpp"
 
+#include "context.hpp"
+
 namespace tenon::cuda {
 
 Result<EventRef> EventPool::take(bool timed) {
@@ -18,7 +20,7 @@ Result<EventRef> EventPool::take(bool timed) {
   const unsigned flags =
       CU_EVENT_BLOCKING_SYNC | (timed ? 0u : static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
   auto made = std::make_unique<Event>();
-  TN_CUDA(driver_, cuEventCreate, &made->native, flags);
+  TN_CUDA_IN(context_, cuEventCreate, &made->native, flags);
   made->pool = this;
   made->timed = timed;
   return EventRef(made.release());
@@ -33,7 +35,7 @@ void EventPool::clear() noexcept {
   const std::lock_guard lock(mutex_);
   for (auto& shelf : shelves_) {
     for (Event* const event : shelf) {
-      driver_.cuEventDestroy(event->native);
+      context_.driver().cuEventDestroy(event->native);
       delete event;
     }
     shelf.clear();

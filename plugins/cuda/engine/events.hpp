@@ -14,6 +14,8 @@
 
 namespace tenon::cuda {
 
+class Context;
+
 class EventPool;
 
 struct Event {
@@ -48,7 +50,7 @@ class EventRef {
 
 class EventPool {
  public:
-  explicit EventPool(const Driver& driver) : driver_(driver) {}
+  explicit EventPool(const Context& context) : context_(context) {}
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
@@ -61,7 +63,7 @@ class EventPool {
   friend class EventRef;
   void give_back(Event* event) noexcept;
 
-  const Driver& driver_;
+  const Context& context_;
   std::mutex mutex_;
   std::vector<Event*> shelves_[2]{};  // plain, timed
 };

@@ -5,6 +5,8 @@
 #include <tenon/device.h>
 #include <tenon/author/text.hpp>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -16,18 +18,31 @@ namespace {
 
 uint64_t round_up(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// "out of memory", with the figures that a person needs.
+Status no_memory(CUresult result, std::string message) {
+  return Status(
+      Error{.code = TN_NO_MEMORY, .message = std::move(message), .domain = "cuda", .native_code = result});
+}
+
+// "out of memory", with the device's figures, which a person needs.
 Status short_of(const Context& context, CUresult result, const char* call, uint64_t bytes, const char* what) {
   if (result != CUDA_ERROR_OUT_OF_MEMORY) return context.failed(result, call, text(bytes, " bytes"));
   size_t free = 0, total = 0;
   context.driver().cuMemGetInfo(&free, &total);
-  return Status(
-      Error{.code = TN_NO_MEMORY,
-            .message = text("asked for ", bytes, " bytes of ", what, "; device 'cuda:", context.ordinal(),
-                            "' has ", free, " of ", total, " bytes free, and this process holds ",
-                            context.used(), " of them here: free some, or run with less"),
-            .domain = "cuda",
-            .native_code = result});
+  return no_memory(result, text("asked for ", bytes, " bytes of ", what, "; device 'cuda:", context.ordinal(),
+                                "' has ", free, " of ", total, " bytes free, and this process holds ",
+                                context.used(), " of them here: free some, or run with less"));
+}
+
+// The same for pages of the host, with the host's figures.
+Status short_of_host(const Context& context, CUresult result, uint64_t bytes) {
+  if (result != CUDA_ERROR_OUT_OF_MEMORY)
+    return context.failed(result, "cuMemHostAlloc", text(bytes, " bytes"));
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  return no_memory(result,
+                   text("asked for ", bytes, " bytes of page-locked host memory; the host has ",
+                        page * static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)), " of ",
+                        page * static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)),
+                        " bytes free, and not all of them may be locked: free some, or run with less"));
 }
 
 CUmemAllocationProp properties(const Context& context) {
@@ -123,7 +138,7 @@ class Pinned final : public Storage {
         context_->driver().cuMemHostAlloc(&whole_, bytes + slack, CU_MEMHOSTALLOC_PORTABLE);
     if (result != CUDA_SUCCESS) {
       whole_ = nullptr;
-      return short_of(*context_, result, "cuMemHostAlloc", bytes, "page-locked host memory");
+      return short_of_host(*context_, result, bytes);
     }
     const auto start = reinterpret_cast<uintptr_t>(whole_);
     address_ = slack == 0 ? start : round_up(start, alignment);

@@ -125,6 +125,6 @@ CUresult cuCtxSynchronize() {
 CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   return call_in_context([&](Driver&, Lock&, Context&) {
     if (least != nullptr) *least = 0;
-    if (greatest != nullptr) *greatest = -5;
+    if (greatest != nullptr) *greatest = greatest_priority;
   });
 }

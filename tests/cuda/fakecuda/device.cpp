@@ -112,7 +112,7 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return call([&](Driver& d, Lock&) {
     check_device(d, device);
     check_device(d, peer);
-    answer(can) = device != peer;
+    answer(can) = device != peer && !d.settings.no_peers;
   });
 }
 

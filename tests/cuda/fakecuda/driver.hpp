@@ -16,7 +16,7 @@ namespace fakecuda {
 
 // How many calls of a kind there were, for failures injected at the N-th.
 struct Counts {
-  uint64_t allocations = 0, launches = 0, waits = 0;
+  uint64_t allocations = 0, launches = 0, waits = 0, values = 0;
 };
 
 struct Driver {
@@ -45,6 +45,9 @@ Driver& driver();
 CUresult configure(Driver& d, Lock& lock, const char* text, std::string& error);
 // Reads FAKECUDA once. Its fault is told on stderr, once, and is every later cuInit's failure.
 CUresult initialise();
+
+// Of the most urgent stream; 0 is of the least.
+inline constexpr int greatest_priority = -5;
 
 // Refuses the call with what has befallen the context.
 inline void require_healthy(const Health& health) {

@@ -54,10 +54,8 @@ CUresult usable(const Settings& settings) {
   return settings.devices > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
-void report_left_over() {
-  Driver& d = driver();
-  Lock lock(d.mutex);
-  if (!d.settings.check) return;
+// Tells each kind of which something is left; how many kinds there are.
+unsigned tell_left_over(const Driver& d) {
   const auto memory = d.memory.left();
   const struct {
     const char* what;
@@ -67,8 +65,19 @@ void report_left_over() {
               {"address ranges", memory.ranges},     {"pieces of device memory", memory.pieces},
               {"mappings", memory.mappings},         {"pinned blocks", memory.pinned},
               {"contexts", d.contexts.all().size()}, {"captures", d.captures.size()}};
-  for (const auto& item : left)
-    if (item.count > 0) std::fprintf(stderr, "fakecuda: left over: %zu %s\n", item.count, item.what);
+  unsigned kinds = 0;
+  for (const auto& item : left) {
+    if (item.count == 0) continue;
+    std::fprintf(stderr, "fakecuda: left over: %zu %s\n", item.count, item.what);
+    ++kinds;
+  }
+  return kinds;
+}
+
+void report_left_over() {
+  Driver& d = driver();
+  Lock lock(d.mutex);
+  if (d.settings.check) tell_left_over(d);
 }
 
 }  // namespace
@@ -126,6 +135,13 @@ extern "C" __attribute__((visibility("default"))) CUresult fakecuda_configure(co
   return code;
 }
 
+// For tests: names on stderr what is left over now, and gives the number of kinds.
+extern "C" __attribute__((visibility("default"))) unsigned fakecuda_left_over() {
+  Driver& d = driver();
+  Lock lock(d.mutex);
+  return tell_left_over(d);
+}
+
 CUresult cuInit(unsigned flags) {
   if (inside_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   return flags == 0 ? initialise() : CUDA_ERROR_INVALID_VALUE;
@@ -143,6 +159,7 @@ CUresult cuGetProcAddress(const char* symbol, void** function, int version, cuui
   if (symbol == nullptr || function == nullptr || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM)
     return CUDA_ERROR_INVALID_VALUE;
   (void)initialise();
+  if (driver().settings.stub) return CUDA_ERROR_STUB_LIBRARY;
   if (version > static_cast<int>(driver().settings.driver)) return CUDA_ERROR_INVALID_VALUE;
   const Row* row = find_row(symbol);
   const bool known = row != nullptr && !has_changed(symbol, version);

@@ -24,6 +24,7 @@ struct Stream {
   Context* context = nullptr;
   bool legacy = false;    // the default stream: orders itself with every blocking one
   bool blocking = false;  // … such as this
+  int priority = 0;       // kept to be told; work is run in any order
   TaskPtr last{};
   std::shared_ptr<Capture> capture{};
   std::set<size_t> tail{};  // the nodes of the capture that the next one comes after

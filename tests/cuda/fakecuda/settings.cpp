@@ -22,6 +22,7 @@ constexpr Number numbers[] = {
     {"launch_error_at", &Settings::launch_error_at},
     {"launch_refused_at", &Settings::launch_refused_at},
     {"drop_wait", &Settings::drop_wait},
+    {"drop_value", &Settings::drop_value},
     {"slow_ns", &Settings::slow_ns},
     {"idle_ms", &Settings::idle_ms},
 };
@@ -31,7 +32,8 @@ struct Flag {
   bool Settings::*field;
 };
 
-constexpr Flag flags[] = {{"stub", &Settings::stub}, {"check", &Settings::check}};
+constexpr Flag flags[] = {
+    {"stub", &Settings::stub}, {"no_peers", &Settings::no_peers}, {"check", &Settings::check}};
 
 bool take_flag(Settings& settings, std::string_view key) {
   for (const Flag& flag : flags)

@@ -5,6 +5,7 @@
 #include "capture.hpp"
 #include "timeline.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 namespace fakecuda {
@@ -75,7 +76,7 @@ TaskPtr enqueue(Driver& d, Stream& stream, Work work, const std::vector<TaskPtr>
 
 using namespace fakecuda;
 
-CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int /*clamped, and only advice*/) {
+CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
   return call_in_context([&](Driver& d, Lock&, Context& context) {
     require(flags == CU_STREAM_DEFAULT || flags == CU_STREAM_NON_BLOCKING, CUDA_ERROR_INVALID_VALUE);
     answer(out);
@@ -83,6 +84,7 @@ CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int /*clamped
     stream->id = next_stream_id();
     stream->context = &context;
     stream->blocking = flags == CU_STREAM_DEFAULT;
+    stream->priority = std::clamp(priority, greatest_priority, 0);
     *out = d.streams.add(std::move(stream));
   });
 }
@@ -93,6 +95,19 @@ CUresult cuStreamDestroy(CUstream handle) {
     require(stream.context == &context, CUDA_ERROR_INVALID_HANDLE);
     leave_capture(d, stream);
     d.streams.remove(handle);
+  });
+}
+
+CUresult cuStreamGetPriority(CUstream handle, int* priority) {
+  return call_in_context(
+      [&](Driver& d, Lock&, Context& context) { answer(priority) = stream_of(d, context, handle).priority; });
+}
+
+// The one question that may be asked of a stream under another context.
+CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
+  return call_in_context([&](Driver& d, Lock&, Context& context) {
+    const bool by_default = handle == nullptr || handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+    answer(out) = by_default ? context.handle : d.streams.get(handle)->context->handle;
   });
 }
 
@@ -128,6 +143,7 @@ CUresult cuStreamWaitValue64(CUstream handle, CUdeviceptr address, cuuint64_t va
     require(flags <= CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
     require(address % sizeof(uint64_t) == 0, CUDA_ERROR_INVALID_VALUE);
     d.memory.check_device_access(address, sizeof(uint64_t), context.device);
+    if (++d.counts.values == d.settings.drop_value) return;
     const auto holds = [address, value, flags] {
       const uint64_t seen =
           std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(address)).load(std::memory_order_acquire);

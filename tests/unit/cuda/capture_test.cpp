@@ -36,6 +36,22 @@ void destroy(tn_capture* capture) {
   must([&](tn_error* e) { return captures().destroy(capture, e); });
 }
 
+Outcome try_import(tn_device* device, uint64_t native, tn_stream*& out) {
+  return outcome_of([&](tn_error* e) { return imports().stream(device, native, &out, e); });
+}
+Stream import(tn_device* device, uint64_t native) {
+  tn_stream* out = nullptr;
+  const Outcome said = try_import(device, native, out);
+  if (!said.ok()) FAIL(said.message());
+  return Stream(out);
+}
+uint32_t device_count() {
+  uint32_t out = 0;
+  const Outcome said = try_count(out);
+  if (!said.ok()) FAIL(said.message());
+  return out;
+}
+
 struct Rig {
   World world;
   Device device = open_device();
@@ -174,9 +190,7 @@ TEST_CASE("import: while its owner captures a stream, nothing is slipped into th
   must([&](tn_error* e) { return imports().stream(r.device, native, &made, e); });
   const Stream borrowed(made);
   auto* const stream = reinterpret_cast<CUstream>(native);
-  CUcontext primary = nullptr;
-  driver_function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&primary, 0);
-  driver_function<CUresult(CUcontext)>("cuCtxPushCurrent_v2")(primary);
+  const Current current;
   REQUIRE(driver_function<CUresult(CUstream, CUstreamCaptureMode)>("cuStreamBeginCapture_v2")(
               stream, CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
   fill(borrowed, span(r.a, 0, 64), 9);  // asked for by the owner's own program: captured
@@ -197,9 +211,68 @@ TEST_CASE("import: while its owner captures a stream, nothing is slipped into th
   CHECK(try_signal(promises, held).message() == "");
   fill(r.stream, span(r.a, 0, 64), 3);
   CHECK(r.first(r.a) == 3);
-  CUcontext ours = nullptr;
-  driver_function<CUresult(CUcontext*)>("cuCtxPopCurrent_v2")(&ours);
-  driver_function<CUresult(CUdevice)>("cuDevicePrimaryCtxRelease_v2")(0);
+}
+
+TEST_CASE("import: a stream of another device is refused") {
+  CUDA_DRIVER("");
+  Rig r;
+  if (device_count() < 2) TENON_SKIP("two gpus", "there is one device");
+  const Device second = open_device(1);
+  const Stream far = make_stream(second);
+  tn_stream* made = nullptr;
+  const Outcome said = try_import(r.device, reinterpret_cast<uint64_t>(native_of(far)), made);
+  CHECK(said.code == TN_INVALID);
+  CHECK_MESSAGE(said.says("not of the primary context of device 'cuda:0'"), said.message());
+  CHECK((made == nullptr));
+}
+
+TEST_CASE("import: the default stream is 0, and its values cover the work of all streams that block it") {
+  CUDA_DRIVER("");
+  Rig r;
+  const Current current;
+  CUstream blocking = nullptr;
+  REQUIRE(driver_function<CUresult(CUstream*, unsigned, int)>("cuStreamCreateWithPriority")(
+              &blocking, CU_STREAM_DEFAULT, 0) == CUDA_SUCCESS);
+  {
+    const Stream zero = import(r.device, 0), other = import(r.device, reinterpret_cast<uint64_t>(blocking));
+    CHECK((native_of(zero) == nullptr));
+    const Stream promises = make_stream(r.device);
+    const uint64_t held = promise(promises);
+    wait(other, promises, held);
+    fill(other, span(r.a, 0, 64), 4);
+    copy(zero, span(r.b, 0, 64), span(r.a, 0, 64));
+    const uint64_t value = record(zero);
+    CHECK(query(zero) < value);
+    CHECK(try_signal(promises, held).message() == "");
+    CHECK(try_sync(zero, value).message() == "");
+    CHECK(r.first(r.b) == 4);
+  }
+  CHECK(driver_function<CUresult(CUstream)>("cuStreamDestroy_v2")(blocking) == CUDA_SUCCESS);
+}
+
+TEST_CASE("import: memory of a device that this one reaches is borrowed" * fake_only) {
+  CUDA_DRIVER("");
+  Rig r;
+  const Device second = open_device(1);
+  const Memory there = allocate(second, 64);
+  tn_memory* made = nullptr;
+  must([&](tn_error* e) { return imports().memory(r.device, address(there), 64, &made, e); });
+  const Memory borrowed(made);
+  fill(r.stream, span(borrowed, 0, 64), 6);
+  CHECK(r.first(borrowed) == 6);
+}
+
+TEST_CASE("import: memory of a device that this one does not reach is refused with both names" * fake_only) {
+  CUDA_DRIVER("no_peers");
+  Rig r;
+  const Device second = open_device(1);
+  const Memory there = allocate(second, 64);
+  tn_memory* made = nullptr;
+  const Outcome said =
+      outcome_of([&](tn_error* e) { return imports().memory(r.device, address(there), 64, &made, e); });
+  CHECK(said.code == TN_INVALID);
+  CHECK_MESSAGE(said.says("is of device 'cuda:1', which device 'cuda:0' cannot reach"), said.message());
+  CHECK((made == nullptr));
 }
 
 TEST_CASE("import: memory of the same device is borrowed, and what nobody allocated is refused") {

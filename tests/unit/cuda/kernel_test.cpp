@@ -45,6 +45,14 @@ std::string save(tn_kernel* kernel) {
   return out;
 }
 
+// The status of one case of this program, as a process under a driver and with a folder of kernels.
+int run_case(const std::string& driver, const std::string& cache, const std::string& name) {
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  const std::string command =
+      "FAKECUDA=" + driver + " TENON_TEST_CUDA_CACHE='" + cache + "' '" + self + "' -tc='" + name + "'";
+  return std::system(command.c_str());
+}
+
 }  // namespace
 
 TEST_CASE("kernel: what is compiled once is found in the folder, and a damaged file is compiled anew") {
@@ -96,6 +104,32 @@ TEST_CASE("kernel: saved bytes load for the same fragment, and for nothing else"
   spoilt.back() = static_cast<char>(~spoilt.back());
   CHECK(try_load(device, f.fragment(), spoilt, loaded).says("damaged"));
   CHECK(try_load(device, f.fragment(), "something else", loaded).code == TN_MISMATCH);
+}
+
+TEST_CASE("kernel: what one driver has compiled is neither found nor loaded under another" * fake_only) {
+  const tenon::test::TempFolder folder;
+  for (const char* driver : {"driver=13000", "driver=13010", "driver=13010"})
+    CHECK(run_case(driver, folder.path(), "kernel: (child) the folder and a saved kernel are used") == 0);
+  CHECK(files_in(folder.path(), ".bundle").size() == 2);
+}
+
+TEST_CASE("kernel: (child) the folder and a saved kernel are used" * fake_only) {
+  const char* const given = std::getenv("TENON_TEST_CUDA_CACHE");
+  const tenon::test::TempFolder own;
+  const fs::path cache = given != nullptr ? given : own.path();
+  const World world(Options{{"cache", cache.string()}});
+  const Device device = open_device();
+  Addition f(64);
+  CHECK(run<float>(device, f.fragment(), {ones, twos}, 64) == threes);
+  const fs::path saved = cache / "saved";
+  if (!fs::exists(saved)) {
+    std::ofstream(saved, std::ios::binary) << save(compile(device, f.fragment()));
+    return;
+  }
+  Kernel loaded;
+  const Outcome said = try_load(device, f.fragment(), text_of(saved), loaded);
+  CHECK(said.code == TN_MISMATCH);
+  CHECK_MESSAGE(said.says("a driver for CUDA 13.0, and this one is for 13.1"), said.message());
 }
 
 TEST_CASE("kernel: every source that is compiled can be kept for reading") {

@@ -2,6 +2,10 @@
 // memory_test.cpp: pages, slabs, pinned memory, and copies between all of them.
 #include "world.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <numeric>
 
 using namespace cuda_test;
@@ -26,6 +30,85 @@ std::vector<unsigned char> counting(size_t count) {
   std::iota(out.begin(), out.end(), static_cast<unsigned char>(3));
   return out;
 }
+
+enum class Place { device, pinned, ordinary };
+
+// Rows of `width` bytes, 2 by 3 by 4 of them at most, that lie apart in the source and close together in the result.
+// Every stride is a multiple of the largest power of two in `width`, so rows can be taken in words of that size.
+struct Box : tn_copy_shape {
+  Box(uint32_t of_rank, uint64_t width) : tn_copy_shape{.size = sizeof(tn_copy_shape), .rank = of_rank} {
+    constexpr uint64_t counts[] = {2, 3, 4};
+    const uint64_t word = std::min<uint64_t>(width & (~width + 1), 16);
+    uint64_t packed = width, apart = width + word;
+    extent[rank - 1] = width;
+    dst_stride[rank - 1] = src_stride[rank - 1] = 1;
+    for (uint32_t i = rank - 1; i-- > 0;) {
+      extent[i] = counts[i];
+      dst_stride[i] = packed;
+      src_stride[i] = apart;
+      packed *= counts[i];
+      apart = apart * counts[i] + 2 * word;
+    }
+    bytes = packed;
+    from_bytes = apart;
+  }
+  // What the copy makes of `source`, read from byte `shift` on.
+  std::vector<unsigned char> expected(const std::vector<unsigned char>& source, uint64_t shift = 0) const {
+    std::vector<unsigned char> out(bytes);
+    for (uint64_t i = 0; i < bytes; ++i) {
+      uint64_t left = i, from = shift;
+      for (uint32_t dim = rank; dim-- > 0; left /= extent[dim]) from += left % extent[dim] * src_stride[dim];
+      out[i] = source[from];
+    }
+    return out;
+  }
+  uint64_t bytes = 0, from_bytes = 0;
+};
+
+// The same source, and room for a result, in each kind of memory.
+class Places {
+ public:
+  Places(tn_device* device, const Box& box)
+      : source_(counting(box.from_bytes + 64)), result_(box.bytes + 64) {
+    for (const Place place : {Place::device, Place::pinned}) {
+      const uint32_t kind = place == Place::device ? TN_MEMORY_DEVICE : TN_MEMORY_HOST;
+      from_[index(place)] = allocate(device, source_.size(), kind);
+      to_[index(place)] = allocate(device, result_.size(), kind);
+    }
+  }
+  const std::vector<unsigned char>& source() const { return source_; }
+
+  // The result of a copy from byte `shift` on; what lies around it must stay as it was.
+  std::vector<unsigned char> copied(tn_stream* stream, const Box& box, Place from, Place to,
+                                    uint64_t shift = 0) {
+    constexpr uint64_t margin = 16;
+    const tn_span whole = to == Place::ordinary ? host_span(result_.data(), result_.size())
+                                                : span(to_[index(to)], 0, result_.size());
+    tn_span src = from == Place::ordinary ? host_span(source_.data(), source_.size())
+                                          : span(from_[index(from)], 0, source_.size());
+    std::fill(result_.begin(), result_.end(), static_cast<unsigned char>(0xEE));
+    if (from != Place::ordinary) copy(stream, src, host_span(source_.data(), source_.size()));
+    if (to != Place::ordinary) fill(stream, whole, 0xEE);
+    tn_span dst = whole;
+    dst.offset += margin;
+    dst.bytes -= margin;
+    src.offset += shift;
+    src.bytes -= shift;
+    must([&](tn_error* e) { return plugin().stream->copy_strided(stream, &dst, &src, &box, e); });
+    if (to != Place::ordinary) result_ = download(stream, whole);
+    drain(stream);
+    const auto begin = result_.begin() + margin, end = begin + static_cast<std::ptrdiff_t>(box.bytes);
+    const auto untouched = [](unsigned char byte) { return byte == 0xEE; };
+    CHECK(std::all_of(result_.begin(), begin, untouched));
+    CHECK(std::all_of(end, result_.end(), untouched));
+    return {begin, end};
+  }
+
+ private:
+  static size_t index(Place place) { return static_cast<size_t>(place); }
+  std::vector<unsigned char> source_, result_;
+  std::array<Memory, 2> from_{}, to_{};
+};
 
 }  // namespace
 
@@ -71,6 +154,21 @@ TEST_CASE("memory: running out tells how much was asked for and how much is ther
   CHECK(said.error.native_code == CUDA_ERROR_OUT_OF_MEMORY);
   CHECK(info_of(device).used_here_bytes == before);
   CHECK(try_allocate(device, 3 << 20, second).message() == "");
+}
+
+TEST_CASE("memory: running out of what can be page-locked tells the figures of the host" * fake_only) {
+  CUDA_DRIVER("oom_after=1,memory=67108864");
+  const World world;
+  const Device device = open_device();
+  Memory memory;
+  const Outcome said = try_allocate(device, 3 << 20, memory, TN_MEMORY_HOST);
+  CHECK(said.code == TN_NO_MEMORY);
+  CHECK(said.says("asked for 3145728 bytes of page-locked host memory; the host has "));
+  CHECK_FALSE(said.says("67108864"));  // the device's size
+  const std::string all = std::to_string(sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE));
+  CHECK_MESSAGE(said.says(("of " + all + " bytes free").c_str()), said.message());
+  CHECK(said.error.native_code == CUDA_ERROR_OUT_OF_MEMORY);
+  CHECK(try_allocate(device, 3 << 20, memory, TN_MEMORY_HOST).message() == "");
 }
 
 TEST_CASE("memory: managed memory is refused in words") {
@@ -154,34 +252,37 @@ TEST_CASE("memory: fills of every width, at addresses that no wide store takes")
   }
 }
 
-TEST_CASE("memory: boxes of up to four dims move between device, pinned and ordinary memory") {
+TEST_CASE(
+    "memory: boxes of one to four dims and of every width move between device, pinned and ordinary memory") {
   CUDA_DRIVER("");
   const World world;
   const Device device = open_device();
   const Stream stream = make_stream(device);
-  const auto source = counting(4096);
-  const Memory packed = allocate(device, 4096), back = allocate(device, 4096);
-  tn_copy_shape box{.size = sizeof box,
-                    .rank = 4,
-                    .extent = {2, 3, 4, 5},
-                    .dst_stride = {60, 20, 5, 1},
-                    .src_stride = {1000, 200, 24, 1}};
-  const auto strided = [&](const tn_span& dst, const tn_span& src) {
-    must([&](tn_error* e) { return plugin().stream->copy_strided(stream, &dst, &src, &box, e); });
-  };
-  const Memory whole = allocate(device, 4096);
-  copy(stream, span(whole, 0, 4096), host_span(source.data(), 4096));
-  strided(span(packed, 0, 120), span(whole, 0, 4096));          // device to device
-  strided(span(back, 0, 120), host_span(source.data(), 4096));  // ordinary memory to device
-  std::vector<unsigned char> host(120);
-  strided(host_span(host.data(), 120), span(whole, 0, 4096));  // device to ordinary memory
-  drain(stream);
-  std::vector<unsigned char> wanted;
-  for (size_t a = 0; a < 2; ++a)
-    for (size_t b = 0; b < 3; ++b)
-      for (size_t c = 0; c < 4; ++c)
-        for (size_t d = 0; d < 5; ++d) wanted.push_back(source[a * 1000 + b * 200 + c * 24 + d]);
-  CHECK(download(stream, span(packed, 0, 120)) == wanted);
-  CHECK(download(stream, span(back, 0, 120)) == wanted);
-  CHECK(host == wanted);
+  for (uint32_t rank = 1; rank <= 4; ++rank) {
+    for (const uint64_t width : {2u, 4u, 5u, 8u, 16u, 48u, 64u}) {
+      const Box box(rank, width);
+      Places places(device, box);
+      for (const Place from : {Place::device, Place::pinned, Place::ordinary}) {
+        for (const Place to : {Place::device, Place::pinned, Place::ordinary}) {
+          INFO("rank ", rank, ", rows of ", width, ", from ", static_cast<int>(from), " to ",
+               static_cast<int>(to));
+          CHECK(places.copied(stream, box, from, to) == box.expected(places.source()));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("memory: a box at addresses that its width does not divide is copied in narrower words") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const Stream stream = make_stream(device);
+  const Box box(3, 16);
+  Places places(device, box);
+  for (const uint64_t shift : {0u, 1u, 2u, 4u, 8u}) {
+    CAPTURE(shift);
+    CHECK(places.copied(stream, box, Place::device, Place::device, shift) ==
+          box.expected(places.source(), shift));
+  }
 }

@@ -198,7 +198,8 @@ TEST_CASE("stream: host calls run in order") {
 }
 
 TEST_CASE(
-    "stream: a kernel that faults loses the device, is told as asynchronous, and only endings are left") {
+    "stream: a kernel that faults loses the device, is told as asynchronous, and only endings are left" *
+    fake_only) {
   CUDA_DRIVER("launch_error_at=1");
   World world;
   Device device = open_device();
@@ -224,6 +225,29 @@ TEST_CASE(
   CHECK(outcome_of([&](tn_error* e) { return plugin().stream->create(device, nullptr, &third, e); }).code ==
         TN_DEVICE_LOST);
   CHECK(try_destroy(stream, TN_DESTROY_ABANDON).message() == "");
+}
+
+TEST_CASE("stream: a device that was lost is opened anew once all its handles have ended" * fake_only) {
+  CUDA_DRIVER("launch_error_at=1");
+  const World world;
+  Addition f(4);
+  const std::vector<float> ones(4, 1.0F), twos(4, 2.0F);
+  {
+    const Device device = open_device();
+    const Stream stream = make_stream(device);
+    const Memory a = allocate(device, 64);
+    const Kernel kernel = compile(device, f.fragment());
+    const tn_span bindings[] = {span(a, 0, 16), span(a, 16, 16), span(a, 32, 16)};
+    launch(kernel, stream, bindings, {});
+    uint64_t value = 0;
+    Outcome said = try_record(stream, value);
+    if (said.ok()) said = try_sync(stream, value);
+    REQUIRE(said.code == TN_DEVICE_LOST);
+    Device again;
+    CHECK(try_open(again).code == TN_DEVICE_LOST);  // while the first one's handles live
+  }
+  const Device device = open_device();
+  CHECK(run<float>(device, f.fragment(), {ones, twos}, 4) == std::vector<float>(4, 3.0F));
 }
 
 TEST_CASE("stream: a launch that is refused says so at once, and poisons nothing" * fake_only) {
@@ -254,7 +278,7 @@ TEST_CASE("stream: abandoning one that is held up comes back, and so does what i
   keeper.join();
 }
 
-TEST_CASE("stream: priorities are the driver's, and one too many is refused") {
+TEST_CASE("stream: the most urgent priority is the most urgent of the driver, and one too many is refused") {
   CUDA_DRIVER("");
   const World world;
   const Device device = open_device();
@@ -262,12 +286,22 @@ TEST_CASE("stream: priorities are the driver's, and one too many is refused") {
   limits.size = sizeof limits;
   must([&](tn_error* e) { return plugin().device->limits(device, &limits, e); });
   REQUIRE(limits.priorities > 1);
-  tn_stream_options options{.size = sizeof options, .priority = limits.priorities - 1};
+  const Current current;
+  int least = 0, greatest = 0;
+  driver_function<CUresult(int*, int*)>("cuCtxGetStreamPriorityRange")(&least, &greatest);
+  REQUIRE(least - greatest + 1 == static_cast<int>(limits.priorities));
+  for (uint32_t priority = 0; priority < limits.priorities; ++priority) {
+    CAPTURE(priority);
+    const tn_stream_options options{.size = sizeof options, .priority = priority};
+    tn_stream* made = nullptr;
+    must([&](tn_error* e) { return plugin().stream->create(device, &options, &made, e); });
+    const Stream stream(made);
+    int native = 77;
+    driver_function<CUresult(CUstream, int*)>("cuStreamGetPriority")(native_of(stream), &native);
+    CHECK(native == least - static_cast<int>(priority));  // a smaller number is more urgent
+  }
+  const tn_stream_options options{.size = sizeof options, .priority = limits.priorities};
   tn_stream* made = nullptr;
-  must([&](tn_error* e) { return plugin().stream->create(device, &options, &made, e); });
-  const Stream urgent(made);
-  fill(urgent, span(allocate(device, 64), 0, 0), 1);
-  options.priority = limits.priorities;
   CHECK(outcome_of([&](tn_error* e) { return plugin().stream->create(device, &options, &made, e); }).code ==
         TN_INVALID);
 }

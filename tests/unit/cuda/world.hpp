@@ -65,6 +65,35 @@ inline Outcome try_signal(tn_stream* stream, uint64_t value, int32_t code = TN_O
   return outcome_of([&](tn_error* e) { return plugin().stream->signal(stream, value, code, e); });
 }
 
+inline CUstream native_of(tn_stream* stream) {
+  const auto* const imports = static_cast<const tn_import_api*>(plugin().extension(&plugin(), TN_IMPORT_ID));
+  REQUIRE((imports != nullptr));
+  uint64_t native = 0;
+  must([&](tn_error* e) { return imports->native(stream, &native, e); });
+  return reinterpret_cast<CUstream>(native);
+}
+
+// The primary context of a device, current on this thread as a framework has it, for as long as this lives.
+class Current {
+ public:
+  explicit Current(CUdevice device = 0) : device_(device) {
+    REQUIRE(driver_function<CUresult(CUcontext*, CUdevice)>("cuDevicePrimaryCtxRetain")(&context_, device_) ==
+            CUDA_SUCCESS);
+    REQUIRE(driver_function<CUresult(CUcontext)>("cuCtxPushCurrent_v2")(context_) == CUDA_SUCCESS);
+  }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current() {
+    CUcontext ours = nullptr;
+    driver_function<CUresult(CUcontext*)>("cuCtxPopCurrent_v2")(&ours);
+    driver_function<CUresult(CUdevice)>("cuDevicePrimaryCtxRelease_v2")(device_);
+  }
+
+ private:
+  CUdevice device_;
+  CUcontext context_ = nullptr;
+};
+
 // c = a + b over `count` floats.
 struct Addition : FragmentBuilder {
   explicit Addition(int64_t count) : FragmentBuilder("a + b") {
