@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// writes_past_workspace.cpp: a kernel of one node asks for 61 bytes of workspace, and writes 62.
+// writes_past_workspace.cpp: a kernel of one node asks for 61 bytes of workspace, and writes the one behind them.
 #include "wrong.hpp"
 
 static constexpr uint64_t asked = 61;  // no fragment of the honest plugin's needs so many
@@ -13,10 +13,10 @@ WRONG_PLUGIN(tables) {
   };
   tables.kernel.launch = [](tn_kernel* k, tn_stream* s, const tn_span* bindings, uint32_t n, const tn_span* w,
                             tn_error* e) {
-    uint64_t address = 0;
     const bool own = w != nullptr && w->bytes == asked;
-    if (own && wrong::right().device.address(w->memory, &address, nullptr) == TN_OK)
-      reinterpret_cast<char*>(static_cast<uintptr_t>(address + w->offset))[asked] = 1;
-    return wrong::right().kernel.launch(k, s, bindings, n, own ? nullptr : w, e);
+    const int32_t code = wrong::right().kernel.launch(k, s, bindings, n, own ? nullptr : w, e);
+    if (code != TN_OK || !own) return code;
+    const tn_span behind{w->memory, w->offset + asked, 1, w->space, 0};
+    return wrong::right().stream.fill(s, &behind, 1, 1, e);
   };
 }
