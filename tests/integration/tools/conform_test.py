@@ -95,7 +95,7 @@ class Conform(Case):
         cache = {"XDG_CACHE_HOME": str(self.folder)}
         self.expect(tenon("conform", RIGHT, "--quick", "--filter", "fill: *", **cache), 0)
         done = tenon("conform", RIGHT, "--quick", "--filter", "fill: *", "--filter", "strided: *", "--resume", **cache)
-        self.expect(done, 0, "5 resumed", "The plugin conforms.")
+        self.expect(done, 0, "7 resumed", "The plugin conforms.")
 
     def test_resume_goes_on_after_a_kill_and_no_worker_outlives_the_runner(self):
         words, cache = ("--quick", "--filter", "fill: *", "--filter", "copy: *"), {"XDG_CACHE_HOME": str(self.folder)}
