@@ -47,7 +47,7 @@ def seeds(command, seed):
     first, again, other = run(seed), run(seed), run(seed + 1)
     if first != again:
         sys.exit(f"seed {seed} gave two different runs: {[pair for pair in zip(first, again) if pair[0] != pair[1]][:5]}")
-    mine, others = ({(name, drawn) for name, _, drawn in run if drawn} for run in (first, other))
+    mine, others = ({(name, drawn) for name, _, drawn in run if int(drawn, 16)} for run in (first, other))
     if not mine or mine & others:
         sys.exit(f"seeds {seed} and {seed + 1} drew the same numbers: {sorted(mine & others)[:5]}")
     print(f"{len(first)} cases twice with seed {seed}, {len(other)} with seed {seed + 1}")
