@@ -12,6 +12,8 @@
 
 #include <tenon/tenon.hpp>
 
+#include <unistd.h>
+
 #include <cstdlib>
 
 namespace bench {
@@ -129,7 +131,8 @@ int main(int argc, char** argv) {
     for (const char* row : rows) left_out(row, why);
     return 0;
   };
-  auto runtime = tenon::Runtime::open({.search_path = {BENCH_PLUGIN_DIR}});
+  const char* const folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
+  auto runtime = tenon::Runtime::open({.search_path = {folder != nullptr ? folder : BENCH_PLUGIN_DIR}});
   if (!runtime.ok()) return all_left_out(std::string(runtime.message()));
   auto device = runtime->device("cuda:0");
   if (!device.ok()) return all_left_out(std::string(device.message()));
@@ -137,7 +140,9 @@ int main(int argc, char** argv) {
   const Bare bare(why);
   if (!bare.usable()) return all_left_out("the bare driver cannot be compared with: " + why);
   Bench b{.device = *device, .stream = *device->stream(), .bare = bare, .bytes = bytes};
-  Peer torch(Peer::python(BENCH_PEER, {std::to_string(bytes)}));
+  // A program that was built elsewhere is run from the root of the tree.
+  const std::string script = access(BENCH_PEER, R_OK) == 0 ? BENCH_PEER : "tests/bench/cuda/torch_peer.py";
+  Peer torch(Peer::python(script, {std::to_string(bytes)}));
   if (torch.why().empty()) note(torch.about());
   copy_row(b);
   add3_rows(b, torch);
