@@ -150,8 +150,7 @@ Status Point::hold_direction(uint32_t input, const Tensor& gradient, const std::
   const double up = weighted(over, weights_), down = weighted(under, weights_);
   const double noise = 2 * roundings * format_of(TN_DTYPE_f32).roundoff() * cancelled;
   const double bend = bend_between(under, over);
-  const double room = noise + 0.01 * foretold.size + 1.1 * bend,
-               off = std::fabs(up - down - foretold.change);
+  const double room = noise + 0.01 * foretold.size + 1.1 * bend, off = std::fabs(up - down - foretold.change);
   if (!std::isfinite(off) || !std::isfinite(room)) return {};
   const bool flat = foretold.size == 0 && bend <= noise;
   if (!flat && room > 0.3 * std::max(foretold.size, std::fabs(up - down))) return {};
