@@ -38,6 +38,9 @@ class Splitter {
       }
     }
     for (auto& exchange : out_.all) exchange.after = maker_[exchange.sent];
+    for (auto& sum : out_.sums) sum.after = maker_[sum.sent];
+    std::stable_sort(out_.sums.begin(), out_.sums.end(),
+                     [](const auto& a, const auto& b) { return a.after < b.after; });
     return std::move(out_);
   }
 
@@ -78,8 +81,24 @@ class Splitter {
       if (output.value == sum)
         return refused("output '" + output.name + "' is its sum as it is: put an identity between them");
     }
+    if (std::get<int64_t>(passes::attribute(graph_.nodes()[node], "comm")) != 0) return take_at_once(node);
     late_[sum] = true;
     out_.all.push_back({.sent = sent, .sum = sum});
+    return {};
+  }
+
+  // Its sum lies where what is sent lay, so nobody else may read that.
+  Status take_at_once(uint32_t node) {
+    const uint32_t sent = graph_.nodes()[node].inputs[0], sum = graph_.nodes()[node].outputs[0];
+    const Graph::ValueInfo& info = graph_.values()[sent];
+    const auto outputs = graph_.outputs();
+    const bool goes_out =
+        std::any_of(outputs.begin(), outputs.end(), [&](const auto& output) { return output.value == sent; });
+    if (info.users.size() > 1 || goes_out)
+      return Status(TN_UNSUPPORTED,
+                    "plan: " + fusion::called(graph_, node) + ": '" + info.name +
+                        "' is read by others, and its sum takes its place: send an identity of it");
+    out_.sums.push_back({.sent = sent, .sum = sum, .dtype = info.spec.dtype});
     return {};
   }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // exchanges.hpp: the all_reduce nodes of a graph, taken out of what a device runs.
 //
-// Invariant: what is sent is made by groups before `first_late`, and what needs a sum comes from there on; both parts keep
-// their order.
+// Communicator 0 sums gradients, any other what launches behind it need at once. Invariant: gradients are made by groups before
+// `first_late`, and what needs their sums comes from there on; both parts keep their order.
 #pragma once
 
 #include "plan/state.hpp"
@@ -10,7 +10,8 @@
 namespace tenon::plan_room {
 
 struct Exchanges {
-  std::vector<Plan::State::Exchange> all{};  // in the order of their nodes
+  std::vector<Plan::State::Exchange> all{};  // of gradients, in the order of their nodes
+  std::vector<Plan::State::Sum> sums{};      // the others, in the order of the groups before them
   uint32_t first_late = 0;                   // the first group that needs one
 };
 

@@ -49,6 +49,7 @@ class Planner {
       plan_room::Exchanges exchanges =
           TN_TRY(plan_room::take_out(state_->graph, state_->cut, options_.with_sums));
       state_->exchanges = std::move(exchanges.all);
+      state_->sums = std::move(exchanges.sums);
       state_->first_late = exchanges.first_late;
       state_->launches.clear();
       state_->apart.clear();
@@ -90,12 +91,19 @@ class Planner {
     if (last_reader_[over] != at)
       return called + " is read again by launch " + std::to_string(last_reader_[over]);
     if (is_output(over)) return called + " is an output, which has to last";
+    if (is_summed_at_once(made) || is_summed_at_once(over)) return "ranks sum it where it lies";
     if (from.role == Graph::Role::param && !is_output(made)) return "the new " + called + " is no output";
     if (from.role == Graph::Role::computed && is_output(made))
       return "the caller binds it, and not " + called;
     const bool same = from.spec.dtype == to.spec.dtype && from.spec.elements() == to.spec.elements() &&
                       lying_.strides(made) == lying_.strides(over);
     return same ? "" : called + " has another type or size, or lies otherwise";
+  }
+
+  bool is_summed_at_once(uint32_t value) const {
+    const auto& sums = state_->sums;
+    return std::any_of(sums.begin(), sums.end(),
+                       [&](const State::Sum& s) { return s.sent == value || s.sum == value; });
   }
 
   void tell_apart(uint32_t made, uint32_t over, const std::string& why) {
@@ -255,6 +263,9 @@ class Planner {
         else
           lives[found->second].to = std::max(lives[found->second].to, last);
       }
+      for (const State::Sum& sum : state_->sums) {
+        if (sum.after == at) share_life(sum, lives, life_of);
+      }
       workspace_life.push_back(lives.size());
       lives.push_back({state_->launches[at].kernel.workspace_bytes(), at, at});
     }
@@ -276,6 +287,15 @@ class Planner {
     }
     for (State::Exchange& exchange : state_->exchanges)
       exchange.from = slot_of(exchange.sent, layout, life_of);
+    for (State::Sum& sum : state_->sums) sum.at = slot_of(sum.sent, layout, life_of);
+  }
+
+  // A sum goes on with the life of what was sent.
+  void share_life(const State::Sum& sum, std::vector<plan_room::Life>& lives,
+                  std::map<uint32_t, size_t>& life_of) const {
+    const size_t life = life_of.at(sum.sent);
+    life_of.emplace(sum.sum, life);
+    if (last_reader_[sum.sum] != TN_ABSENT) lives[life].to = std::max(lives[life].to, last_reader_[sum.sum]);
   }
 
   State::Slot slot_of(uint32_t value, const plan_room::Layout& layout,

@@ -44,10 +44,11 @@ Result<std::vector<tn_span>> in_order(const State& state, std::span<const Bindin
 }  // namespace
 
 Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline timeline) const {
-  if (!state_->exchanges.empty())
-    return bad(*state_, "it sums over ranks (" +
-                            base::quoted(state_->bound[state_->exchanges.front().bound].name, 64) +
+  if (!state_->exchanges.empty() || !state_->sums.empty()) {
+    const uint32_t sum = state_->sums.empty() ? state_->exchanges.front().sum : state_->sums.front().sum;
+    return bad(*state_, "it sums over ranks (" + base::quoted(state_->graph.values()[sum].name, 64) +
                             "): run it by an Executor");
+  }
   const std::vector<tn_span> bound = TN_TRY(in_order(*state_, bindings));
   Device device = state_->device;
   const Buffer memory = TN_TRY(device.allocate(stream, state_->block_bytes));
@@ -76,6 +77,8 @@ std::string Plan::explain() const {
   if (!state_->exchanges.empty())
     out += "exchange " + base::counted(state_->exchanges.size(), "all_reduce") + " before launch " +
            std::to_string(state_->first_late) + " of " + std::to_string(state_->launches.size()) + '\n';
+  if (!state_->sums.empty())
+    out += "sum      " + base::counted(state_->sums.size(), "all_reduce") + " between launches, in place\n";
   std::map<std::string, size_t> engines;
   for (const State::Launch& launch : state_->launches) ++engines[launch.kernel.engine()];
   for (const auto& [engine, count] : engines)

@@ -42,12 +42,21 @@ struct Plan::State {
     std::string name{};
     uint64_t bytes = 0;
   };
-  // An all_reduce, which is no launch: who runs the plan does it, between the launches before and those from first_late on.
+  // An all_reduce of communicator 0, which is no launch: who runs the plan does it, between the launches before and those from
+  // first_late on.
   struct Exchange {
     uint32_t sent = TN_ABSENT, sum = TN_ABSENT;  // values
     uint32_t after = TN_ABSENT;                  // the launch that makes `sent`
     uint32_t bound = TN_ABSENT;                  // the number of `sum` among what the caller binds
     Slot from{};                                 // where `sent` is; in the place of `sum` itself, mostly
+  };
+
+  // An all_reduce of another communicator than 0, which later launches need: who runs the plan does it behind launch `after`.
+  struct Sum {
+    uint32_t sent = TN_ABSENT, sum = TN_ABSENT;  // values, which lie in one place
+    uint32_t after = TN_ABSENT;                  // the launch that makes `sent`
+    DType dtype = f32;
+    Slot at{};
   };
 
   Graph graph;
@@ -60,6 +69,7 @@ struct Plan::State {
   std::vector<Plan::Renewal> renewals{};
   std::vector<Launch> launches{};
   std::vector<Exchange> exchanges{};
+  std::vector<Sum> sums{};  // in the order of their launches
   uint32_t first_late = 0;  // the first launch that needs an exchange, or all that there are
   std::vector<Bound> bound{};
   std::unordered_map<std::string, uint32_t> names{};  // of `bound`, but those of exchanges

@@ -95,6 +95,7 @@ SyncOptions Strategy::sync() const {
 TrainingOptions Strategy::training() const {
   TrainingOptions out;
   out.stop_gradient = stop_gradient;
+  out.sync_batch_norm = sync_batch_norm;
   if (!sync().loss_scaling) return out;
   out.scaling = {.dynamic = use_dynamic_loss_scaling,
                  .init = init_loss_scaling,

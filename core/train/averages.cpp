@@ -33,6 +33,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.average = Average::none;
   options.loss_scaling = !from.step.scale.empty();
   options.clip_global_norm = from.step.clips;
+  options.sums = !plan.sums.empty();
   options.target = from.target;
   options.timeline = from.timeline;
   const std::vector<Gradient> gradients = gradients_of(plan);
@@ -41,6 +42,9 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   out.exchanges_ = plan.exchanges;
   out.after_.resize(plan.launches.size());
   for (uint32_t i = 0; i < plan.exchanges.size(); ++i) out.after_[plan.exchanges[i].after].push_back(i);
+  out.sums_ = plan.sums;
+  out.sums_after_.resize(plan.launches.size());
+  for (uint32_t i = 0; i < plan.sums.size(); ++i) out.sums_after_[plan.sums[i].after].push_back(i);
   if (const auto found = plan.names.find(from.step.divisor); found != plan.names.end())
     out.divisor_ = found->second;
   return out;
@@ -55,6 +59,7 @@ std::vector<uint32_t> Averages::departures() const {
   std::vector<uint32_t> out;
   for (const Plan::State::Exchange& exchange : exchanges_)
     if (exchange.from.bound == Plan::State::in_block) out.push_back(exchange.after);
+  for (const Plan::State::Sum& sum : sums_) out.push_back(sum.after);
   for (const Bucket& bucket : plan().buckets()) {
     uint32_t last = 0;
     for (const BucketMember& member : bucket.members)
@@ -73,6 +78,7 @@ Status Averages::made(Stream& compute, uint32_t at, const tn_span& block) {
       TN_TRY(compute.copy(sync_.gradient(i), exchange.from.in(block)));
     TN_TRY(sync_.ready(i));
   }
+  for (const uint32_t i : sums_after_[at]) TN_TRY(sync_.sum(compute, sums_[i].at.in(block), sums_[i].dtype));
   return {};
 }
 

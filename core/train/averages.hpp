@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// averages.hpp: the sums over ranks of a step, which leave while the launches before them still run.
+// averages.hpp: the sums over ranks of a step: gradients, which leave while the launches before them still run, and what forward
+// or backward itself needs.
 //
 // Invariant: a gradient is made where it is sent from, unless somebody else reads it, too; then it is copied there.
 #pragma once
@@ -32,20 +33,24 @@ class Averages {
   bool measures() const noexcept { return sync_.measures(); }
   // Launches after which something leaves: the last of a bucket, or what has to be copied at once. Ascending.
   std::vector<uint32_t> departures() const;
-  // Launch `at` was enqueued: what it makes leaves. `block` is the run's memory. [one thread; may fail]
+  // Launch `at` was enqueued: what it makes leaves, and what later launches need summed is. `block` is the run's memory.
+  // [one thread; may block; may fail]
   Status made(Stream& compute, uint32_t at, const tn_span& block);
   // Launches from here on find the sums. [one thread; does not block; may fail]
   Status finish(Stream& compute) { return sync_.finish(compute); }
 
   const CommPlan& plan() const noexcept { return sync_.plan(); }
   size_t gradients() const noexcept { return exchanges_.size(); }
+  size_t sums() const noexcept { return sums_.size(); }
 
  private:
   explicit Averages(GradientSync sync) noexcept : sync_(std::move(sync)) {}
   GradientSync sync_;
   std::vector<Plan::State::Exchange> exchanges_{};
-  std::vector<std::vector<uint32_t>> after_{};  // per launch: positions in exchanges_
-  uint32_t divisor_ = TN_ABSENT;                // its number among what is bound
+  std::vector<Plan::State::Sum> sums_{};
+  std::vector<std::vector<uint32_t>> after_{};       // per launch: positions in exchanges_
+  std::vector<std::vector<uint32_t>> sums_after_{};  // and in sums_
+  uint32_t divisor_ = TN_ABSENT;                     // its number among what is bound
 };
 
 }  // namespace tenon::train

@@ -53,6 +53,15 @@ std::vector<bool> needed(const Graph& graph, const std::vector<Found>& found) {
   return out;
 }
 
+// A sum over ranks becomes what it would be if all were as this one, which looks for itself alone.
+void copy(passes::Rewriter& writer, const Graph::Node& node) {
+  if (node.op != Op::all_reduce) return writer.copy(node);
+  const auto ranks = writer.from().communicators().at(std::get<int64_t>(passes::attribute(node, "comm")));
+  const std::string& called = writer.from(node.outputs[0]).name;
+  writer.set(node.outputs[0],
+             writer.to().named(called).scale(writer.at(node.inputs[0]), static_cast<double>(ranks)));
+}
+
 // 1 where all of it is finite, else 0.
 GraphValue look_at(Graph& graph, GraphValue gradient) {
   const GraphValue finite = graph.cast(graph.is_finite(gradient), f32);
@@ -76,7 +85,7 @@ Result<Diagnosis> Diagnosis::open(const TrainingGraph& step, const Plan& plan, D
           writer.leaf(leaf);
       },
       [&](uint32_t node) {
-        if (nodes[node]) writer.copy(graph.nodes()[node]);
+        if (nodes[node]) copy(writer, graph.nodes()[node]);
       });
   Diagnosis out;
   for (const Found& gradient : found) {

@@ -71,7 +71,7 @@ std::string Executor::summary() const {
 std::string Executor::explain() const {
   const State& s = *state_;
   const ExecutorFigures f = figures();
-  std::string out = summary() + passes::explain(s.notes) + s.plan.explain();
+  std::string out = summary() + passes::explain(s.step.notes) + passes::explain(s.notes) + s.plan.explain();
   out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
          " in two places that take turns\n";
   const std::string& why = s.replays.why_not();
@@ -79,6 +79,8 @@ std::string Executor::explain() const {
   out += why.empty() ? std::to_string(f.launches) + " launches as " + std::to_string(f.stretches) + ", " +
                            base::counted(f.replayed, "step") + " replayed so far\n"
                      : "none: " + why + '\n';
+  if (s.averages && s.averages->sums() > 0)
+    out += "sums     " + base::counted(s.averages->sums(), "sum") + " over ranks inside the step\n";
   out += memory_line(f);
   if (s.averages) out += s.averages->plan().explain();
   return out;

@@ -28,9 +28,9 @@ bool is_rectified(const Graph& graph, uint32_t value) {
     for (const uint32_t user : users) {
       const Graph::Node& node = graph.nodes()[user];
       if (is_activation(node.op)) return true;
-      const bool carries_on =
-          node.op == Op::add ||
-          (graph::columns_of(node.op).family == graph::Family::NORM && node.inputs[0] == value);
+      const bool normalises = graph::columns_of(node.op).family == graph::Family::NORM &&
+                              node.op != Op::batch_norm_stats && node.inputs[0] == value;
+      const bool carries_on = node.op == Op::add || normalises;
       if (next == TN_ABSENT && carries_on) next = node.outputs[0];
     }
     if (next == TN_ABSENT) return false;

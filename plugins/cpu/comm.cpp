@@ -21,6 +21,8 @@ namespace {
 constexpr uint64_t default_timeout_ns = 30'000'000'000;
 // Of more groups than a submit needs to have ended.
 constexpr uint64_t moment_ns = 200'000;
+// After a small group to which the others had not come: they are seldom in step.
+constexpr uint32_t tries_left_out = 16;
 // What an aborted group needs to end.
 constexpr uint64_t ending_ns = 3'000'000'000;
 
@@ -131,10 +133,36 @@ Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   TN_TRY(comm::make_group(maker, ops, pending.group));
   pending.number = number;
   pending.group.sequence = pending.group.operations.empty() ? number : collectives_ + 1;
-  TN_TRY(stream.run(pending, *turns_, number - 1));
+  if (!done_at_once(stream, pending)) TN_TRY(stream.run(pending, *turns_, number - 1));
   submitted_ = number;
   if (!pending.group.operations.empty()) ++collectives_;
   return {};
+}
+
+// Handing a small group to the worker costs more than the group itself. What fails here fails once more there, where it is told.
+bool Comm::done_at_once(const Stream& stream, Pending& pending) {
+  pending.begun = false;
+  const comm::Group& group = pending.group;
+  comm::Collector& collector = standing_->collector;
+  if (group.operations.empty() || !group.copies.empty() || !group.letters.empty()) return false;
+  if (!collector.is_small(group.operations)) return false;
+  if (turns_->progress() != pending.number - 1 || !stream.idle()) return false;
+  if (handed_over_ > 0) {
+    --handed_over_;
+    return false;
+  }
+  comm::Member& member = *standing_->member;
+  if (!member.enter().ok()) return false;
+  collector.begin(group.operations, group.sequence, Memory::shared_given_back());
+  pending.begun = true;
+  if (!member.all_are_here()) {
+    handed_over_ = tries_left_out;
+    return false;
+  }
+  if (!collector.finish(group.operations).ok()) return false;
+  member.leave();
+  count(pending.number);
+  return true;
 }
 
 Status Comm::perform(Pending& pending) {
@@ -142,7 +170,7 @@ Status Comm::perform(Pending& pending) {
   Status done;
   try {
     done = member.enter();
-    if (done.ok()) done = carry_out(pending.group);
+    if (done.ok()) done = carry_out(pending);
   } catch (const std::bad_alloc&) {
     done = member.fail(TN_NO_MEMORY, text("rank ", ticket_.rank, " has no host memory for a group"));
   }
@@ -152,8 +180,10 @@ Status Comm::perform(Pending& pending) {
   return done;
 }
 
-Status Comm::carry_out(const comm::Group& group) {
+Status Comm::carry_out(const Pending& pending) {
   comm::Member& member = *standing_->member;
+  if (pending.begun) return standing_->collector.finish(pending.group.operations);
+  const comm::Group& group = pending.group;
   for (const comm::Copy& copy : group.copies) std::copy_n(copy.from, copy.bytes, copy.to.get());
   comm::Mail mail(member, standing_->atlas, group.letters);
   comm::FarMail far_mail(member, standing_->bridge.get(), group.letters);
@@ -179,6 +209,7 @@ void Comm::pass_over(Pending& pending) noexcept {
     (void)standing_->member->fail(TN_ABORTED, {});
   }
   (void)turns_->sleep_until(pending.number - 1, driver::never);
+  if (pending.begun) standing_->member->leave();
   count(pending.number);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // comm.hpp: one rank of a communicator: groups on their way from a submit to the stream that runs them.
 //
-// A group is an errand of its stream's worker. The communicator has a timeline of its own, the count of groups that have
+// A group is an errand of its stream's worker, but a small one that nothing stands before, and to which the others have come, is
+// done in its submit. The communicator has a timeline of its own, the count of groups that have
 // ended; a submit on another stream than the last waits there for its turn.
 // Invariant: groups run one at a time in the order of their submits, and every one that was submitted is counted, run or not.
 #pragma once
@@ -48,6 +49,7 @@ class Comm {
     Comm* owner = nullptr;
     uint64_t number = 0;
     comm::Group group{};
+    bool begun = false;  // announced already, by its submit
     Status run() override { return owner->perform(*this); }
     void skip() noexcept override { owner->pass_over(*this); }
   };
@@ -67,8 +69,9 @@ class Comm {
   Comm(comm::Segments& segments, comm::Ticket ticket, std::function<void(const comm::Member&)> stands);
   Status join();
   void wait_for_room(uint64_t number);
+  bool done_at_once(const Stream& stream, Pending& pending);
   Status perform(Pending& pending);
-  Status carry_out(const comm::Group& group);
+  Status carry_out(const Pending& pending);
   void pass_over(Pending& pending) noexcept;
   void count(uint64_t number) noexcept;
 
@@ -83,6 +86,7 @@ class Comm {
   Timeline* turns_;  // groups that have ended
   std::array<Pending, depth> pending_;
   uint64_t submitted_ = 0, collectives_ = 0;
+  uint32_t handed_over_ = 0;  // small groups to come that are not tried in their submit
 };
 
 }  // namespace tenon::cpu

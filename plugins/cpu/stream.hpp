@@ -30,6 +30,10 @@ class Stream {
   Status launch(const Runnable& program, std::span<const tn_span> bindings, const tn_span& workspace);
   // Enqueues `errand`, to run once `turns` has reached `value`. It lives until it was run or skipped.
   Status run(Errand& errand, Timeline& turns, uint64_t value);
+  // Nothing is enqueued that has not ended, and nothing stands in the way of more. [stream's thread; does not block; cannot fail]
+  bool idle() const noexcept {
+    return !blocked() && !capturing_.maybe() && timeline_.progress() == queue_.enqueued();
+  }
   Result<uint64_t> record(uint32_t flags);
   Status wait(Stream& other, uint64_t value);
   Result<uint64_t> completed();

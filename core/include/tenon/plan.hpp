@@ -79,8 +79,9 @@ class TN_API Plan {
   std::shared_ptr<const State> state_;
 };
 
-// Cuts and compiles `graph` for `device`; its all_reduce nodes are left to who runs the plan. A fragment of several nodes that the device refuses to compile is cut another
-// way, and explain() says so. TN_INVALID as `fuse`; TN_UNSUPPORTED naming the node that the device does not run, and its
+// Cuts and compiles `graph` for `device`; its all_reduce nodes are left to who runs the plan: those of communicator 0 are gradients,
+// whose sums launches at the end need, any other's sum is taken right behind the launch that makes its input. A fragment of several
+// nodes that the device refuses to compile is cut another way, and explain() says so. TN_INVALID as `fuse`; TN_UNSUPPORTED naming the node that the device does not run, and its
 // reason. [any-thread; may block; may fail]
 TN_API Result<Plan> plan(const Graph& graph, Device& device, const PlanOptions& options = {});
 

@@ -14,6 +14,7 @@
 
 #include <tenon/export.hpp>
 #include <tenon/graph.hpp>
+#include <tenon/passes.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -53,6 +54,8 @@ struct TrainingOptions {
   std::vector<std::string> stop_gradient{};  // parameters that are not trained, by name as in Optimizer
   std::vector<Renewed> renewed{};            // of the model itself
   uint32_t ranks = 1;  // whose gradients are summed, and divided by the step's input `divisor`
+  // batch_norm_train with the mean and variance of all ranks' samples, of which each has as many; no change for one rank.
+  bool sync_batch_norm = false;
 };
 
 // A step, and what its names mean; a name is "" where the step has no such thing.
@@ -70,7 +73,7 @@ struct TrainingGraph {
   Graph graph;
   std::vector<std::string> trained{};  // in the model's order
   std::vector<Renewed> renewed{};      // weights, states, what the model renews, loss scaling
-  std::vector<Start> starts{};         // states, the rate, loss scaling
+  std::vector<Start> starts{};         // states, the rate, loss scaling; with sync_batch_norm running statistics
   std::vector<Master> masters{};       // of weights that the model has in halves
   std::string loss{};                  // output
   std::string rate{};                  // parameter
@@ -79,6 +82,7 @@ struct TrainingGraph {
   std::string scale_used{};            // output: the scale as the step had it
   std::string found_inf{};             // output: 1 after a bad step
   bool clips = false;
+  std::vector<passes::Note> notes{};  // what was changed of the model, and why not
   // Nodes, by a value they make, that compute in f32 whatever mixed precision does to the model.
   std::vector<std::string> in_f32{};
 };

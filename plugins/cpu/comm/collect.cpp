@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // collect.cpp: announcing, checking, and choosing the way.
 //
-// Boards and stages are used in turns: who writes one again has waited for a step that the others finish only after they
+// Boards are used in turns, and stages, too: who writes one again has waited for a step that the others finish only after they
 // are done with what it held.
 // Invariant: nothing of another rank is read before the step that published it.
 #include "collect.hpp"
@@ -47,7 +47,6 @@ Collector::Collector(Member& member, Atlas& atlas, Bridge* bridge)
       bridge_(bridge),
       rank_(member.rank()),
       size_(member.size()),
-      stages_(bridge == nullptr ? 2 : 4),
       sources_(size_),
       moved_sources_(size_),
       outs_(size_),
@@ -58,12 +57,53 @@ uint64_t Collector::blocks(const Operation& operation) const noexcept {
   return operation.kind == TN_COMM_REDUCE_SCATTER || operation.kind == TN_COMM_ALL_TO_ALL ? size_ : 1;
 }
 
-Status Collector::run(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
+uint64_t Collector::bytes_brought(std::span<const Operation> operations) const noexcept {
+  uint64_t bytes = 0;
+  for (const Operation& o : operations) bytes += comm::bytes_brought(o, blocks(o));
+  return bytes;
+}
+
+bool Collector::is_small(std::span<const Operation> operations) const noexcept {
+  return bridge_ == nullptr && bytes_brought(operations) <= Board::eager_bytes;
+}
+
+// The data lies on the board, too, when it fits.
+void Collector::begin(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
   member_.doing(sequence, kind_name(operations.front().kind));
-  const uint64_t brought = announce(operations, sequence, freed);
-  const bool eager = brought <= Board::eager_bytes;
-  if (bridge_ != nullptr) TN_TRY(cross_boards(eager ? brought : 0));
-  TN_TRY(member_.step());
+  Board& board = member_.segment().board(rank_, turn_);
+  board.sequence = sequence;
+  board.count = static_cast<uint32_t>(operations.size());
+  board.freed = freed;
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const Operation& o = operations[i];
+    board.cards()[i] = {
+        .kind = o.kind,
+        .dtype = o.dtype,
+        .reduce = o.reduce,
+        .root = o.root,
+        .count = o.count,
+        .factor = o.factor != nullptr ? factor_at(o.factor, o.dtype) : factor_of(o.scalar, o.dtype),
+        .send = o.send_at,
+        .recv = o.recv_at};
+  }
+  brought_ = bytes_brought(operations);
+  std::byte* to = board.data();
+  for (const Operation& o : operations) {
+    if (brought_ > Board::eager_bytes) break;
+    const uint64_t bytes = o.count * blocks(o) * o.width;
+    if (o.send != nullptr && bytes != 0) std::memcpy(to, o.send, bytes);
+    to += to_line(bytes);
+  }
+  if (bridge_ == nullptr) member_.post();  // else when the other hosts' boards are here
+}
+
+Status Collector::finish(std::span<const Operation> operations) {
+  const bool eager = brought_ <= Board::eager_bytes;
+  if (bridge_ != nullptr) {
+    TN_TRY(cross_boards(eager ? brought_ : 0));
+    member_.post();
+  }
+  TN_TRY(member_.wait_all());
   TN_TRY(check_order());
   Status done;
   if (eager) {
@@ -78,39 +118,10 @@ Status Collector::run(std::span<const Operation> operations, uint64_t sequence, 
       done = run_staged(operations[i]);
     }
     under_way_.clear();  // after a failure some are
+    results_.clear();
   }
   ++turn_;
   return done;
-}
-
-// Returns the bytes that the boards would have to hold; they are there when they fit.
-uint64_t Collector::announce(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
-  Board& board = member_.segment().board(rank_, turn_);
-  board.sequence = sequence;
-  board.count = static_cast<uint32_t>(operations.size());
-  board.freed = freed;
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < operations.size(); ++i) {
-    const Operation& o = operations[i];
-    board.cards()[i] = {
-        .kind = o.kind,
-        .dtype = o.dtype,
-        .reduce = o.reduce,
-        .root = o.root,
-        .count = o.count,
-        .factor = o.factor != nullptr ? factor_at(o.factor, o.dtype) : factor_of(o.scalar, o.dtype),
-        .send = o.send_at,
-        .recv = o.recv_at};
-    bytes += bytes_brought(o, blocks(o));
-  }
-  if (bytes > Board::eager_bytes) return bytes;
-  std::byte* to = board.data();
-  for (const Operation& o : operations) {
-    const uint64_t brought = o.count * blocks(o) * o.width;
-    if (o.send != nullptr && brought != 0) std::memcpy(to, o.send, brought);
-    to += to_line(brought);
-  }
-  return bytes;
 }
 
 Status Collector::check_order() {
@@ -209,44 +220,47 @@ Status Collector::push_slice(const Operation& o, uint32_t index) {
   return ended(reduce(o, slice.begin * o.width, slice.end - slice.begin, {outs_.data(), count}));
 }
 
+// Pieces go through the stages one behind the other. In round k piece k is summed, or delivered, and the sums of the one before are
+// collected; contributions of the pieces behind, and sums of this one, travel meanwhile. One step a round.
 Status Collector::run_staged(const Operation& o) {
   if (o.count == 0) return {};
-  const uint64_t in_one = member_.segment().layout().stage_bytes / (stages_ * o.width * blocks(o));
-  const auto part_at = [&](uint64_t first) {
-    const uint64_t n = std::min(in_one, o.count - first);
-    return Part{.first = first, .count = n, .stride = n * o.width};
+  const uint64_t in_one = member_.segment().layout().stage_bytes / (stages * o.width * blocks(o));
+  const uint64_t pieces = (o.count + in_one - 1) / in_one;
+  const bool sums = o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE;
+  const auto part_at = [&](uint64_t k) {
+    const uint64_t n = std::min(in_one, o.count - k * in_one);
+    return Part{
+        .first = k * in_one, .count = n, .stride = n * o.width, .turn = stage_ + static_cast<uint32_t>(k)};
   };
-  const uint32_t start = stage_;
   uint64_t begun = 0;
-  // A stage is written again when all mates have come past the step of the piece behind the one it held.
   const auto begin_until = [&](uint64_t end) -> Status {
-    for (; begun < std::min(end, o.count); begun += in_one)
-      TN_TRY(begin_part(o, part_at(begun), start + static_cast<uint32_t>(begun / in_one)));
+    for (; begun < std::min(end, pieces); ++begun) TN_TRY(begin_part(o, part_at(begun)));
     return {};
   };
-  for (uint64_t first = 0; first < o.count; first += in_one) {
-    const Part part = part_at(first);
-    TN_TRY(begin_until(first + (stages_ - 1) * in_one));
-    if (bridge_ != nullptr) {
-      TN_TRY(under_way_.front().finish());
-      under_way_.pop_front();
-    }
+  for (uint64_t k = 0; k < pieces + (sums ? 1 : 0); ++k) {
+    // Behind the step of round k all mates have left round k - 1, and with it piece k - 2, whose stage is free then.
+    TN_TRY(begin_until(k + stages - 2));
+    if (k < pieces) TN_TRY(arrived(under_way_));
+    if (sums && k > 0) TN_TRY(arrived(results_));
     TN_TRY(member_.step());
-    if (bridge_ != nullptr) TN_TRY(begin_until(first + stages_ * in_one));
-    for (uint32_t q = 0; q < size_; ++q) sources_[q] = stage(q, stage_);
-    if (o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE) {
-      TN_TRY(stage_slices(o, part));
-    } else if (!deliver(o, part)) {
-      return member_.failure();
-    }
-    ++stage_;
+    TN_TRY(begin_until(k + stages - 1));
+    if (k < pieces) TN_TRY(sums ? sum_slice(o, part_at(k)) : deliver_piece(o, part_at(k)));
+    if (sums && k > 0) TN_TRY(collect_slices(o, part_at(k - 1)));
   }
+  stage_ += static_cast<uint32_t>(pieces);
   return {};
 }
 
-Status Collector::begin_part(const Operation& o, const Part& part, uint32_t turn) {
-  fill_stage(o, part, stage(rank_, turn));
-  return bridge_ == nullptr ? Status() : cross_contributions(o, part, turn);
+Status Collector::arrived(std::deque<Bridge::Transfers>& first) {
+  if (bridge_ == nullptr) return {};
+  TN_TRY(first.front().finish());
+  first.pop_front();
+  return {};
+}
+
+Status Collector::begin_part(const Operation& o, const Part& part) {
+  fill_stage(o, part, stage(rank_, part.turn));
+  return bridge_ == nullptr ? Status() : cross_contributions(o, part);
 }
 
 void Collector::fill_stage(const Operation& o, const Part& part, std::byte* stage) {
@@ -256,19 +270,32 @@ void Collector::fill_stage(const Operation& o, const Part& part, std::byte* stag
   }
 }
 
-// Each rank reduces its slice into its own stage, and those who get the result collect the slices.
-Status Collector::stage_slices(const Operation& o, const Part& part) {
+Status Collector::deliver_piece(const Operation& o, const Part& part) {
+  find_stages(part);
+  return ended(deliver(o, part));
+}
+
+void Collector::find_stages(const Part& part) {
+  for (uint32_t q = 0; q < size_; ++q) sources_[q] = stage(q, part.turn);
+}
+
+// Each rank reduces its slice into its own stage, where it is sent from.
+Status Collector::sum_slice(const Operation& o, const Part& part) {
+  find_stages(part);
   const Slice own(part.count, o.width, rank_, size_);
-  std::byte* const out = stage(rank_, stage_) + own.begin * o.width;
+  std::byte* const out = stage(rank_, part.turn) + own.begin * o.width;
   if (!reduce(o, own.begin * o.width, own.end - own.begin, {&out, 1})) return member_.failure();
-  if (bridge_ != nullptr) TN_TRY(cross_results(o, part));
-  TN_TRY(member_.step());
+  return bridge_ == nullptr ? Status() : cross_results(o, part);
+}
+
+// Those who get the result collect all slices.
+Status Collector::collect_slices(const Operation& o, const Part& part) {
   if (o.recv == nullptr) return {};
   for (uint32_t q = 0; q < size_; ++q) {
     const Slice slice(part.count, o.width, q, size_);
-    std::byte* to = o.recv + (part.first + slice.begin) * o.width;
-    if (!copy(to, sources_[q] + slice.begin * o.width, (slice.end - slice.begin) * o.width))
-      return member_.failure();
+    std::byte* const to = o.recv + (part.first + slice.begin) * o.width;
+    const std::byte* const from = stage(q, part.turn) + slice.begin * o.width;
+    if (!copy(to, from, (slice.end - slice.begin) * o.width)) return member_.failure();
   }
   return {};
 }

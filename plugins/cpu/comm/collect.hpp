@@ -42,16 +42,25 @@ class Collector {
   Collector(Member& member, Atlas& atlas, Bridge* bridge);
 
   // TN_MISMATCH names both sides; else as Member::wait. `freed` is for Board::freed. [one thread; blocks; may fail]
-  Status run(std::span<const Operation> operations, uint64_t sequence, uint32_t freed);
+  Status run(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
+    begin(operations, sequence, freed);
+    return finish(operations);
+  }
+  // The two parts of it: this rank's announcement, and all that waits for the others. [one thread; the first does not block]
+  void begin(std::span<const Operation> operations, uint64_t sequence, uint32_t freed);
+  Status finish(std::span<const Operation> operations);
+  // All of it lies on the boards, and no other host has a part in it.
+  bool is_small(std::span<const Operation> operations) const noexcept;
 
  private:
   // A run of elements of each block of one operation, and where everyone's contribution to it lies.
   struct Part {
     uint64_t first, count;  // elements of a block
     uint64_t stride;        // bytes from one block of a contribution to the next
+    uint32_t turn = 0;      // of the stages where it lies, where it is staged
   };
 
-  uint64_t announce(std::span<const Operation> operations, uint64_t sequence, uint32_t freed);
+  uint64_t bytes_brought(std::span<const Operation> operations) const noexcept;
   Status check_order();
   Status compare(uint32_t rank, const Board& theirs, const Board& ours);
   bool all_reachable();
@@ -66,18 +75,22 @@ class Collector {
                  std::byte* to);
   bool fetch_results(const Operation& operation, uint32_t index);
   Status run_staged(const Operation& operation);
-  Status stage_slices(const Operation& operation, const Part& part);
+  Status arrived(std::deque<Bridge::Transfers>& first);
+  Status deliver_piece(const Operation& operation, const Part& part);
+  Status sum_slice(const Operation& operation, const Part& part);
+  Status collect_slices(const Operation& operation, const Part& part);
+  void find_stages(const Part& part);
   Status push_slice(const Operation& operation, uint32_t index);
   void fill_stage(const Operation& operation, const Part& part, std::byte* stage);
-  // A piece's contributions begin: they lie on this rank's stage of `turn`, and those of other hosts are on their way.
-  Status begin_part(const Operation& operation, const Part& part, uint32_t turn);
+  // A piece's contributions begin: they lie on this rank's stage, and those of other hosts are on their way.
+  Status begin_part(const Operation& operation, const Part& part);
   std::byte* stage(uint32_t rank, uint32_t turn) noexcept {
-    return member_.segment().stage(rank, turn, stages_);
+    return member_.segment().stage(rank, turn, stages);
   }
 
   // What others need of this rank's board or stage goes to their hosts, and what this host needs of theirs comes.
   Status cross_boards(uint64_t data_bytes);
-  Status cross_contributions(const Operation& operation, const Part& part, uint32_t turn);
+  Status cross_contributions(const Operation& operation, const Part& part);
   Status cross_results(const Operation& operation, const Part& part);
   void leave(uint32_t rank, const std::byte* mine, uint64_t bytes) {
     if (bytes != 0) leaving_.push_back({rank, mine, bytes});
@@ -87,7 +100,7 @@ class Collector {
   }
   void leave_for_hosts(const std::byte* mine, uint64_t bytes);
   bool receives_for_host(uint32_t rank) const noexcept;
-  Status cross();
+  Status begin_crossing(Bridge::Transfers& transfers);
 
   // This rank's share, out of sources_. False when the group was given up.
   bool deliver(const Operation& operation, const Part& part);
@@ -100,11 +113,13 @@ class Collector {
   Atlas& atlas_;
   Bridge* const bridge_;
   const uint32_t rank_, size_;
-  uint32_t turn_ = 0;   // of boards
-  uint32_t stage_ = 0;  // of stages
-  // On one host a piece is written while the one before is read; between hosts three more are on their way.
-  const uint32_t stages_;
-  std::deque<Bridge::Transfers> under_way_{};  // contributions of the pieces begun, in their order
+  uint32_t turn_ = 0;     // of boards
+  uint64_t brought_ = 0;  // bytes that the boards of the group that has begun would have to hold
+  uint32_t stage_ = 0;    // of stages
+  // Pieces of which a rank holds contributions or sums at a time.
+  static constexpr uint32_t stages = 4;
+  // Of the pieces begun, in their order: contributions, and sums.
+  std::deque<Bridge::Transfers> under_way_{}, results_{};
   std::vector<const std::byte*> sources_, moved_sources_;
   std::vector<std::byte*> outs_, moved_outs_;
   std::vector<uint64_t> factors_;

@@ -22,11 +22,11 @@ void Collector::leave_for_hosts(const std::byte* mine, uint64_t bytes) {
   }
 }
 
-Status Collector::cross() {
-  Status done = bridge_->exchange(leaving_, coming_);
+Status Collector::begin_crossing(Bridge::Transfers& transfers) {
+  Status begun = bridge_->begin(transfers, leaving_, coming_);
   leaving_.clear();
   coming_.clear();
-  return done;
+  return begun;
 }
 
 Status Collector::cross_boards(uint64_t data_bytes) {
@@ -38,11 +38,13 @@ Status Collector::cross_boards(uint64_t data_bytes) {
     if (receives_for_host(q))
       coming_.push_back({q, reinterpret_cast<std::byte*>(&segment.board(q, turn_)), sizeof(Board)});
   }
-  return cross();
+  Bridge::Transfers boards(*bridge_);
+  TN_TRY(begin_crossing(boards));
+  return boards.finish();
 }
 
-Status Collector::cross_contributions(const Operation& o, const Part& part, uint32_t turn) {
-  std::byte* const own = stage(rank_, turn);
+Status Collector::cross_contributions(const Operation& o, const Part& part) {
+  std::byte* const own = stage(rank_, part.turn);
   const Slice mine(part.count, o.width, rank_, size_);
   const bool scatters = o.kind == TN_COMM_REDUCE_SCATTER || o.kind == TN_COMM_ALL_TO_ALL;
   const bool reduces_slices = o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE;
@@ -50,7 +52,7 @@ Status Collector::cross_contributions(const Operation& o, const Part& part, uint
   const bool gives = o.kind == TN_COMM_ALL_GATHER || (o.kind == TN_COMM_BROADCAST && root == rank_);
   if (gives) leave_for_hosts(own, part.stride);
   for (const uint32_t q : bridge_->far()) {
-    std::byte* const theirs = stage(q, turn);
+    std::byte* const theirs = stage(q, part.turn);
     if (reduces_slices) {
       const Slice slice(part.count, o.width, q, size_);
       leave(q, own + slice.begin * o.width, (slice.end - slice.begin) * o.width);
@@ -62,16 +64,13 @@ Status Collector::cross_contributions(const Operation& o, const Part& part, uint
       come(q, theirs, part.stride);
     }
   }
-  Status begun = bridge_->begin(under_way_.emplace_back(*bridge_), leaving_, coming_);
-  leaving_.clear();
-  coming_.clear();
-  return begun;
+  return begin_crossing(under_way_.emplace_back(*bridge_));
 }
 
 // All ranks want all slices; the root of a reduce alone wants them there.
 Status Collector::cross_results(const Operation& o, const Part& part) {
   const Slice mine(part.count, o.width, rank_, size_);
-  const std::byte* const own = stage(rank_, stage_) + mine.begin * o.width;
+  const std::byte* const own = stage(rank_, part.turn) + mine.begin * o.width;
   const uint64_t own_bytes = (mine.end - mine.begin) * o.width;
   const auto root = static_cast<uint32_t>(o.root);
   const bool to_all = o.kind == TN_COMM_ALL_REDUCE;
@@ -83,9 +82,9 @@ Status Collector::cross_results(const Operation& o, const Part& part) {
   for (const uint32_t q : bridge_->far()) {
     if (!(to_all ? receives_for_host(q) : root == rank_)) continue;
     const Slice slice(part.count, o.width, q, size_);
-    come(q, stage(q, stage_) + slice.begin * o.width, (slice.end - slice.begin) * o.width);
+    come(q, stage(q, part.turn) + slice.begin * o.width, (slice.end - slice.begin) * o.width);
   }
-  return cross();
+  return begin_crossing(results_.emplace_back(*bridge_));
 }
 
 }  // namespace tenon::cpu::comm

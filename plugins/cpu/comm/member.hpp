@@ -84,6 +84,8 @@ class Member {
   void post() noexcept;
   // Waits until all others have finished as many steps. [blocks; may fail]
   Status wait_all();
+  // The same for a moment: false when they have not by then. [does not block; cannot fail]
+  bool all_are_here() noexcept;
   Status step() {
     post();
     return wait_all();

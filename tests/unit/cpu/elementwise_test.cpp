@@ -206,12 +206,12 @@ bool reference_is_exact(const Row& row, uint32_t dtype) {
   return !((row.op == TN_OP_div || row.op == TN_OP_mod) && (dtype == TN_DTYPE_u64 || dtype == TN_DTYPE_i64));
 }
 
-struct Case {
+struct Placed {
   Dims out;
   std::vector<Dims> in, strides;  // of inputs 0, 1, 2; empty strides: dense
 };
-const std::vector<Case>& cases() {
-  static const std::vector<Case> all = {
+const std::vector<Placed>& placements() {
+  static const std::vector<Placed> all = {
       {{1537}, {{1537}, {1537}, {1537}}, {{}, {}, {}}},
       {{}, {{}, {}, {}}, {{}, {}, {}}},
       {{3, 0}, {{3, 0}, {3, 0}, {3, 0}}, {{}, {}, {}}},
@@ -239,7 +239,8 @@ Number slack_of(const Row& row, const std::vector<Number>& x, Number expected) {
   return 0;
 }
 
-void check_case(Bench& bench, const Row& row, uint32_t dtype, bool tanh, const Case& shape, Random& random) {
+void check_placed(Bench& bench, const Row& row, uint32_t dtype, bool tanh, const Placed& shape,
+                  Random& random) {
   FragmentBuilder f(label(row.op, dtype, shape.out));
   std::vector<Tensor> inputs;
   std::vector<uint32_t> in;
@@ -291,10 +292,10 @@ void check_family(std::string_view family) {
     if (row.family != family || row.dtypes == "CAST") continue;
     for (const uint32_t dtype : dtypes_of(row)) {
       if (!reference_is_exact(row, dtype)) continue;
-      for (const Case& shape : cases()) {
-        check_case(bench, row, dtype, false, shape, random);
+      for (const Placed& shape : placements()) {
+        check_placed(bench, row, dtype, false, shape, random);
         if (row.op == TN_OP_gelu || row.op == TN_OP_gelu_grad)
-          check_case(bench, row, dtype, true, shape, random);
+          check_placed(bench, row, dtype, true, shape, random);
         ++checked;
       }
     }

@@ -37,7 +37,8 @@ const std::vector<uint32_t> binary = {TN_OP_add,       TN_OP_sub,       TN_OP_mu
 const std::vector<uint32_t> compares = {TN_OP_equal,      TN_OP_not_equal, TN_OP_less,
                                         TN_OP_less_equal, TN_OP_greater,   TN_OP_greater_equal};
 const std::vector<uint32_t> of_integers = {TN_OP_add, TN_OP_sub, TN_OP_mul, TN_OP_max, TN_OP_min};
-const std::vector<uint32_t> floats = {TN_DTYPE_f32, TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64};
+const std::vector<uint32_t> float_types = {TN_DTYPE_f32, TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16,
+                                           TN_DTYPE_f64};
 
 class Generator {
  public:
@@ -46,9 +47,9 @@ class Generator {
   }
 
   Graph graph() {
-    input(pick(random_, integers_ ? all_dtypes : floats), true);
+    input(pick(random_, integers_ ? all_dtypes : float_types), true);
     const size_t inputs = 1 + random_() % 4;
-    for (size_t i = 1; i < inputs; ++i) input(pick(random_, integers_ ? all_dtypes : floats), false);
+    for (size_t i = 1; i < inputs; ++i) input(pick(random_, integers_ ? all_dtypes : float_types), false);
     const size_t steps = 1 + random_() % 8;
     while (graph_.steps.size() < steps) step();
     for (size_t i = 0; i < graph_.steps.size(); ++i) graph_.wanted.push_back(random_() % 4 == 0);
@@ -109,9 +110,9 @@ class Generator {
     const size_t a = whole_value();
     const uint32_t dtype = graph_.dtypes[a];
     const uint64_t kind = random_() % 8;
-    if (kind == 0) return add(TN_OP_cast, pick(random_, integers_ ? all_dtypes : floats), {a});
+    if (kind == 0) return add(TN_OP_cast, pick(random_, integers_ ? all_dtypes : float_types), {a});
     if (dtype == TN_DTYPE_bool) return of_bool(a, kind);
-    if (!is_float(dtype) && kind < 6) return add(TN_OP_cast, pick(random_, floats), {a});
+    if (!is_float(dtype) && kind < 6) return add(TN_OP_cast, pick(random_, float_types), {a});
     if (kind == 1) return add(TN_OP_is_finite, TN_DTYPE_bool, {a});
     if (kind == 2) return add(pick(random_, compares), TN_DTYPE_bool, {a, value_of(dtype)});
     if (!is_float(dtype)) return add(pick(random_, of_integers), dtype, {a, value_of(dtype)});

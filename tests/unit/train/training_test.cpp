@@ -136,3 +136,33 @@ TEST_CASE("training: a name of the model that a step needs is told") {
   CHECK(out.code() == TN_INVALID);
   CHECK(std::string(out.message()).find("fc.w.velocity") != std::string::npos);
 }
+
+TEST_CASE("training_graph: with sync_batch_norm parameters begin as they would without") {
+  Graph g("normalised");
+  const TensorSpec channel{f32, {4}};
+  const auto h = g.conv2d(g.input("x", {f32, {2, 3, 5, 5}}), g.param("conv.w", {f32, {4, 3, 3, 3}}));
+  const auto y = g.batch_norm_train(h, g.param("scale", channel), g.param("bias", channel),
+                                    g.param("mean", channel), g.param("variance", channel));
+  g.output("new_mean", y[3]);
+  g.output("new_variance", y[4]);
+  g.output("loss", g.mean(g.square(g.relu(y[0])), {0, 1, 2, 3}));
+  TrainingOptions options{.renewed = {{"mean", "new_mean"}, {"variance", "new_variance"}}, .ranks = 2};
+  const auto plain = made(g, options);
+  options.sync_batch_norm = true;
+  const auto synchronised = made(g, options);
+  CHECK(count(synchronised.graph, Op::batch_norm_train) == 0);
+  CHECK(synchronised.notes.size() == 1);
+  for (const InitialValue& usual : initial_values(plain.graph, 7)) {
+    CAPTURE(usual.param);
+    const auto is_it = [&](const auto& one) { return one.param == usual.param; };
+    const auto start = std::find_if(synchronised.starts.begin(), synchronised.starts.end(), is_it);
+    if (start == synchronised.starts.end()) {
+      const auto values = initial_values(synchronised.graph, 7);
+      CHECK(std::find_if(values.begin(), values.end(), is_it)->bytes == usual.bytes);
+    } else if (usual.param == "mean" || usual.param == "variance") {
+      CHECK(start->value == (usual.param == "mean" ? 0.0 : 1.0));
+    }
+  }
+  options.ranks = 1;
+  CHECK(count(made(g, options).graph, Op::batch_norm_train) == 1);
+}
