@@ -344,7 +344,8 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
     all.push_back({&store.sum, &always, bytes_of(frame.fragment.tensor(store.tensor).dtype())});
   }
   const int64_t extent = trace.space.variables()[variable].extent;
-  // As many as the narrowest needs for 16 bytes, while the widest takes 64 and all together half the registers.
+  // As many as the narrowest needs for 16 bytes, while the widest takes 64 and all together 96 registers: as much again is
+  // needed to compute with.
   for (uint32_t lanes = 16; lanes > 1; lanes /= 2) {
     if (extent < lanes || (extent % lanes != 0 && !tail)) continue;
     uint32_t narrowest = 16, widest = 1, together = 0;
@@ -358,7 +359,7 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
       widest = std::max(widest, one.bytes);
       together += lanes * one.bytes;
     }
-    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64 && together <= 512) return lanes;
+    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64 && together <= 384) return lanes;
   }
   return 1;
 }
