@@ -73,14 +73,14 @@ struct TrainingGraph {
   Graph graph;
   std::vector<std::string> trained{};  // in the model's order
   std::vector<Renewed> renewed{};      // weights, states, what the model renews, loss scaling
-  std::vector<Start> starts{};         // states, the rate, loss scaling; with sync_batch_norm running statistics
-  std::vector<Master> masters{};       // of weights that the model has in halves
-  std::string loss{};                  // output
-  std::string rate{};                  // parameter
-  std::string divisor{};               // input: by which sums over ranks are divided; "" for one rank
-  std::string scale{};                 // parameter: of the loss
-  std::string scale_used{};            // output: the scale as the step had it
-  std::string found_inf{};             // output: 1 after a bad step
+  std::vector<Start> starts{};    // states, the rate, loss scaling; with sync_batch_norm running statistics
+  std::vector<Master> masters{};  // of weights that the model has in halves
+  std::string loss{};             // output
+  std::string rate{};             // parameter
+  std::string divisor{};          // input: by which sums over ranks are divided; "" for one rank
+  std::string scale{};            // parameter: of the loss
+  std::string scale_used{};       // output: the scale as the step had it
+  std::string found_inf{};        // output: 1 after a bad step
   bool clips = false;
   std::vector<passes::Note> notes{};  // what was changed of the model, and why not
   // Nodes, by a value they make, that compute in f32 whatever mixed precision does to the model.

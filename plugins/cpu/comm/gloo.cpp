@@ -7,6 +7,8 @@
 //     timeouts end every connection, so they serve for the last words only.
 //   - A pair that breaks does not tell the transfer whose bytes are just on their way. So each pair has a receive that
 //     nothing ever comes for, which is told, and is asked after each interrupted wait.
+//   - Its thread does not wait for a pair that somebody sends on, but asks for its events again and again. Should it take the
+//     sender's processor, that is all it does until its turn ends; so it takes none.
 //   - It writes to closed sockets without MSG_NOSIGNAL, so SIGPIPE is kept from its threads and from ours.
 //
 // Invariant: a pair is used and ended under one mutex, so no transfer begins on one that is going.
@@ -26,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include <sched.h>
 #include <signal.h>
 #include <time.h>
 
@@ -136,6 +139,26 @@ class Quiet {
   bool was_pending_ = false;
 };
 
+// A thread that begins in its life takes a processor only when that is free, or its turn comes.
+class Unhurried {
+ public:
+  Unhurried() {
+    before_ = sched_getscheduler(0);
+    constexpr sched_param none{};
+    if (before_ == SCHED_OTHER) changed_ = sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+  }
+  Unhurried(const Unhurried&) = delete;
+  Unhurried& operator=(const Unhurried&) = delete;
+  ~Unhurried() {
+    constexpr sched_param none{};
+    if (changed_) (void)sched_setscheduler(0, before_, &none);
+  }
+
+ private:
+  int before_ = SCHED_OTHER;
+  bool changed_ = false;
+};
+
 int32_t open(const char* interface, uint32_t rank, uint32_t size, uint64_t timeout_ns, Link** link,
              tn_error* error) {
   *link = nullptr;
@@ -146,6 +169,7 @@ int32_t open(const char* interface, uint32_t rank, uint32_t size, uint64_t timeo
     auto made = std::make_unique<Link>();
     made->canaries.resize(size);
     const Quiet quiet(true);  // Gloo's thread, which begins here, stays so
+    const Unhurried unhurried;
     made->device = gloo::transport::tcp::CreateDevice(where);
     made->context = made->device->createContext(static_cast<int>(rank), static_cast<int>(size));
     made->context->setTimeout(patience(timeout_ns));

@@ -76,7 +76,12 @@ class TenonPlayer : public Player {
 class HierarchyPlayer final : public TenonPlayer {
  public:
   explicit HierarchyPlayer(const Seat& seat)
-      : TenonPlayer(seat, true), hierarchy_(must(tenon::Hierarchy::create(comm_))) {}
+      : TenonPlayer(seat, true), hierarchy_(must(tenon::Hierarchy::create(comm_, {.group = seat.host}))) {
+    // One machine plays both hosts: without its groups it would be the flat form under another name.
+    if (hierarchy_.groups().size() > 1) return;
+    std::fprintf(stderr, "bench comm: the hierarchy has one group: %s\n", hierarchy_.summary().c_str());
+    std::exit(1);
+  }
 
  private:
   void reduce(const tn_span& span) override {
