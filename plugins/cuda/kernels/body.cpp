@@ -331,24 +331,25 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
     const Affine* sum;
     const std::vector<Condition>* conditions;
     uint32_t bytes;
+    bool is_made;
   };
   static const std::vector<Condition> always;
   std::vector<Access> all;
   for (size_t i = first; i < last; ++i) {
     const Value& value = trace.values[i];
     if (value.kind == Value::Kind::load)
-      all.push_back({&value.sum, &value.conditions, bytes_of(value.dtype)});
+      all.push_back({&value.sum, &value.conditions, bytes_of(value.dtype), false});
   }
   for (size_t i = 0; stores && i < trace.stores.size(); ++i) {
     const Store& store = trace.stores[i];
-    all.push_back({&store.sum, &always, bytes_of(frame.fragment.tensor(store.tensor).dtype())});
+    all.push_back({&store.sum, &always, bytes_of(frame.fragment.tensor(store.tensor).dtype()), true});
   }
   const int64_t extent = trace.space.variables()[variable].extent;
-  // As many as the narrowest needs for 16 bytes, while the widest takes 64 and all together 96 registers: as much again is
-  // needed to compute with.
+  // As many as the narrowest needs for 16 bytes, while the widest takes 64, all together half the registers, and what is made,
+  // for all lanes before any of it is stored, a quarter.
   for (uint32_t lanes = 16; lanes > 1; lanes /= 2) {
     if (extent < lanes || (extent % lanes != 0 && !tail)) continue;
-    uint32_t narrowest = 16, widest = 1, together = 0;
+    uint32_t narrowest = 16, widest = 1, together = 0, made = 0;
     bool gains = false;
     for (const Access& one : all) {
       const Width width =
@@ -358,8 +359,10 @@ uint32_t choose_lanes(const Frame& frame, const Trace& trace, uint32_t variable,
       if (width.bytes > one.bytes || one.bytes == 16) narrowest = std::min(narrowest, one.bytes);
       widest = std::max(widest, one.bytes);
       together += lanes * one.bytes;
+      if (one.is_made) made += lanes * one.bytes;
     }
-    if (gains && lanes * narrowest <= 16 && lanes * widest <= 64 && together <= 384) return lanes;
+    const bool fits = lanes * widest <= 64 && together <= 512 && made <= 256;
+    if (gains && lanes * narrowest <= 16 && fits) return lanes;
   }
   return 1;
 }
