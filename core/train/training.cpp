@@ -6,11 +6,10 @@
 #include "fusion/names.hpp"
 #include "graph/columns.hpp"
 #include "passes/optimizer.hpp"
-#include "passes/sync_batch_norm.hpp"
+#include "train/normalise.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_set>
 
 namespace tenon {
 namespace {
@@ -77,7 +76,8 @@ class Maker {
     renew_models_own();
     note_in_f32(behind);
     TN_TRY(g_.check());
-    if (options_.sync_batch_norm && options_.ranks > 1) TN_TRY(normalise_over_ranks());
+    if (options_.sync_batch_norm && options_.ranks > 1)
+      TN_TRY(train::normalise_over_ranks(out_, options_.ranks));
     return std::move(out_);
   }
 
@@ -216,34 +216,6 @@ class Maker {
                          .all_reduce(gradients[i], {{"comm", int64_t{0}}, {"reduce", std::string("sum")}});
     }
     return gradients;
-  }
-
-  // Who reads it will not tell any more that it is one.
-  void start_statistic(uint32_t value, double start) {
-    const Graph::ValueInfo& info = g_.values()[value];
-    if (info.role == Graph::Role::param) out_.starts.push_back({info.name, start});
-  }
-
-  // What sums and their use add computes in f32, as the normalisations themselves do.
-  Status normalise_over_ranks() {
-    std::unordered_set<std::string> known;
-    for (const Graph::ValueInfo& value : g_.values()) known.insert(value.name);
-    for (const Graph::Node& node : g_.nodes()) {
-      if (node.op != Op::batch_norm_train) continue;
-      start_statistic(node.inputs[3], 0);
-      start_statistic(node.inputs[4], 1);
-    }
-    auto work = TN_TRY(passes::sync_batch_norm(passes::Rewritten(std::move(g_)), 1, options_.ranks));
-    g_ = std::move(work.graph);
-    out_.notes = std::move(work.notes);
-    for (const Graph::Node& node : g_.nodes()) {
-      const graph::Family family = graph::columns_of(node.op).family;
-      if (family == graph::Family::NORM || node.op == Op::cast || node.outputs.empty()) continue;
-      const uint32_t made = node.outputs[0];
-      if (made != TN_ABSENT && !known.contains(g_.values()[made].name))
-        out_.in_f32.push_back(g_.values()[made].name);
-    }
-    return {};
   }
 
   // A scalar of f32 in the type and shape of a value with one element.
