@@ -70,6 +70,7 @@ class Comm {
   Status join();
   void wait_for_room(uint64_t number);
   bool done_at_once(const Stream& stream, Pending& pending);
+  Status no_memory();
   Status perform(Pending& pending);
   Status carry_out(const Pending& pending);
   void pass_over(Pending& pending) noexcept;
@@ -86,7 +87,7 @@ class Comm {
   Timeline* turns_;  // groups that have ended
   std::array<Pending, depth> pending_;
   uint64_t submitted_ = 0, collectives_ = 0;
-  uint32_t handed_over_ = 0;  // small groups to come that are not tried in their submit
+  uint32_t handed_over_ = 0;  // groups to come that are not tried in their submit
 };
 
 }  // namespace tenon::cpu

@@ -29,6 +29,12 @@ uint64_t bytes_brought(const Operation& operation, uint64_t blocks) {
   return to_line(bytes);
 }
 
+// Whether ranks have sums that others want.
+bool sums_for_all(std::span<const Operation> operations) {
+  return std::any_of(operations.begin(), operations.end(),
+                     [](const Operation& o) { return o.kind == TN_COMM_ALL_REDUCE && o.count != 0; });
+}
+
 std::string told(const Card& card) {
   std::string words = kind_name(card.kind);
   if (card.kind == TN_COMM_BARRIER) return words;
@@ -63,12 +69,19 @@ uint64_t Collector::bytes_brought(std::span<const Operation> operations) const n
   return bytes;
 }
 
-bool Collector::is_small(std::span<const Operation> operations) const noexcept {
-  return bridge_ == nullptr && bytes_brought(operations) <= Board::eager_bytes;
+bool Collector::is_small(std::span<const Operation> operations, uint64_t most_bytes) const noexcept {
+  uint64_t bytes = 0;
+  for (const Operation& o : operations) {
+    uint64_t own = 0;
+    if (__builtin_mul_overflow(o.count, blocks(o) * o.width, &own) || own > most_bytes) return false;
+    bytes += own;
+  }
+  return bridge_ == nullptr && bytes <= most_bytes;
 }
 
 // The data lies on the board, too, when it fits.
 void Collector::begin(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
+  phase_ = 0;
   member_.doing(sequence, kind_name(operations.front().kind));
   Board& board = member_.segment().board(rank_, turn_);
   board.sequence = sequence;
@@ -98,30 +111,44 @@ void Collector::begin(std::span<const Operation> operations, uint64_t sequence, 
 }
 
 Status Collector::finish(std::span<const Operation> operations) {
-  const bool eager = brought_ <= Board::eager_bytes;
   if (bridge_ != nullptr) {
-    TN_TRY(cross_boards(eager ? brought_ : 0));
+    TN_TRY(cross_boards(brought_ <= Board::eager_bytes ? brought_ : 0));
     member_.post();
   }
-  TN_TRY(member_.wait_all());
-  TN_TRY(check_order());
-  Status done;
-  if (eager) {
-    done = run_eager(operations);
-  } else if (bridge_ == nullptr && all_reachable()) {
-    done = run_direct(operations);
-  } else if (bridge_ == nullptr && member_.readable()) {
-    done = run_fetched(operations);
-  } else {
-    for (uint32_t i = 0; i < operations.size() && done.ok(); ++i) {
-      gather_factors(operations[i], i);
-      done = run_staged(operations[i]);
-    }
-    under_way_.clear();  // after a failure some are
-    results_.clear();
+  for (bool ended = false; !ended;) {
+    TN_TRY(member_.wait_all());
+    ended = TN_TRY(advance(operations));
   }
-  ++turn_;
-  return done;
+  return {};
+}
+
+// The group's last step is followed by no work, only by the next group.
+Result<bool> Collector::advance(std::span<const Operation> operations) {
+  const uint32_t phase = phase_++;
+  bool ended = false;
+  if (phase == 0) {
+    TN_TRY(check_order());
+    way_ = choose();
+    if (way_ == Way::eager) TN_TRY(run_eager(operations));
+    if (way_ == Way::direct) TN_TRY(run_direct(operations));
+    if (way_ == Way::fetched) TN_TRY(run_fetched(operations));
+    ended = way_ == Way::eager;
+  } else if (way_ == Way::staged) {
+    TN_TRY(run_staged(operations));
+    ended = true;
+  } else if (way_ == Way::fetched && phase == 1 && sums_for_all(operations)) {
+    TN_TRY(take_results(operations));
+  } else {
+    ended = true;
+  }
+  if (ended) ++turn_;
+  return ended;
+}
+
+Collector::Way Collector::choose() {
+  if (brought_ <= Board::eager_bytes) return Way::eager;
+  if (bridge_ == nullptr && all_reachable()) return Way::direct;
+  return bridge_ == nullptr && member_.readable() ? Way::fetched : Way::staged;
 }
 
 Status Collector::check_order() {
@@ -203,7 +230,8 @@ Status Collector::run_direct(std::span<const Operation> operations) {
       return member_.failure();
     }
   }
-  return member_.step();
+  member_.post();
+  return {};
 }
 
 // Reduces this rank's slice from everyone's buffer and writes it to everyone who gets it. Writing to the others is two to
@@ -220,9 +248,20 @@ Status Collector::push_slice(const Operation& o, uint32_t index) {
   return ended(reduce(o, slice.begin * o.width, slice.end - slice.begin, {outs_.data(), count}));
 }
 
+Status Collector::run_staged(std::span<const Operation> operations) {
+  Status done;
+  for (uint32_t i = 0; i < operations.size() && done.ok(); ++i) {
+    gather_factors(operations[i], i);
+    done = pass_stages(operations[i]);
+  }
+  under_way_.clear();  // after a failure some are
+  results_.clear();
+  return done;
+}
+
 // Pieces go through the stages one behind the other. In round k piece k is summed, or delivered, and the sums of the one before are
 // collected; contributions of the pieces behind, and sums of this one, travel meanwhile. One step a round.
-Status Collector::run_staged(const Operation& o) {
+Status Collector::pass_stages(const Operation& o) {
   if (o.count == 0) return {};
   const uint64_t in_one = member_.segment().layout().stage_bytes / (stages * o.width * blocks(o));
   const uint64_t pieces = (o.count + in_one - 1) / in_one;

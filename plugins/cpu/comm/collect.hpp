@@ -46,13 +46,19 @@ class Collector {
     begin(operations, sequence, freed);
     return finish(operations);
   }
-  // The two parts of it: this rank's announcement, and all that waits for the others. [one thread; the first does not block]
+  // The same in its parts, for who would not wait: the announcement; then `advance` whenever all mates have finished the step
+  // before, until it says that the group has ended; `finish` from anywhere. [one thread; none but finish blocks while
+  // may_advance(); may fail]
   void begin(std::span<const Operation> operations, uint64_t sequence, uint32_t freed);
+  Result<bool> advance(std::span<const Operation> operations);
   Status finish(std::span<const Operation> operations);
-  // All of it lies on the boards, and no other host has a part in it.
-  bool is_small(std::span<const Operation> operations) const noexcept;
+  // What comes next waits for nobody.
+  bool may_advance() const noexcept { return bridge_ == nullptr && (phase_ == 0 || way_ != Way::staged); }
+  // What a rank brings, and no other host has a part in it.
+  bool is_small(std::span<const Operation> operations, uint64_t most_bytes) const noexcept;
 
  private:
+  enum class Way { eager, direct, fetched, staged };
   // A run of elements of each block of one operation, and where everyone's contribution to it lies.
   struct Part {
     uint64_t first, count;  // elements of a block
@@ -61,6 +67,7 @@ class Collector {
   };
 
   uint64_t bytes_brought(std::span<const Operation> operations) const noexcept;
+  Way choose();
   Status check_order();
   Status compare(uint32_t rank, const Board& theirs, const Board& ours);
   bool all_reachable();
@@ -69,12 +76,15 @@ class Collector {
 
   Status run_eager(std::span<const Operation> operations);
   Status run_direct(std::span<const Operation> operations);
+  // Each is one step of the fetched way.
   Status run_fetched(std::span<const Operation> operations);
+  Status take_results(std::span<const Operation> operations);
+  Status run_staged(std::span<const Operation> operations);
   bool fetch(const Operation& operation, uint32_t index);
   bool fetch_sum(const Operation& operation, uint32_t index, uint64_t skip_bytes, uint64_t count,
                  std::byte* to);
   bool fetch_results(const Operation& operation, uint32_t index);
-  Status run_staged(const Operation& operation);
+  Status pass_stages(const Operation& operation);
   Status arrived(std::deque<Bridge::Transfers>& first);
   Status deliver_piece(const Operation& operation, const Part& part);
   Status sum_slice(const Operation& operation, const Part& part);
@@ -113,6 +123,8 @@ class Collector {
   Atlas& atlas_;
   Bridge* const bridge_;
   const uint32_t rank_, size_;
+  uint32_t phase_ = 0;    // how often the group that has begun was advanced
+  Way way_ = Way::eager;  // from its first phase on
   uint32_t turn_ = 0;     // of boards
   uint64_t brought_ = 0;  // bytes that the boards of the group that has begun would have to hold
   uint32_t stage_ = 0;    // of stages

@@ -18,20 +18,22 @@ constexpr uint64_t mouthful = 64 << 10;
 }  // namespace
 
 Status Collector::run_fetched(std::span<const Operation> operations) {
-  bool sums_for_all = false;
   for (uint32_t i = 0; i < operations.size(); ++i) {
     if (operations[i].count == 0) continue;
     gather_factors(operations[i], i);
     if (!fetch(operations[i], i)) return member_.failure();
-    sums_for_all = sums_for_all || operations[i].kind == TN_COMM_ALL_REDUCE;
   }
-  TN_TRY(member_.step());
-  if (!sums_for_all) return {};
+  member_.post();
+  return {};
+}
+
+Status Collector::take_results(std::span<const Operation> operations) {
   for (uint32_t i = 0; i < operations.size(); ++i) {
     if (operations[i].kind == TN_COMM_ALL_REDUCE && !fetch_results(operations[i], i))
       return member_.failure();
   }
-  return member_.step();
+  member_.post();
+  return {};
 }
 
 bool Collector::fetch(const Operation& o, uint32_t index) {

@@ -25,8 +25,8 @@ namespace {
 constexpr uint64_t hands_off_ns = 1'000'000'000;
 // Ranks that share processors give them to each other first: a barrier of 4 on 2 takes 1.2 µs so, and 7 with a futex.
 constexpr uint32_t yields = 20;
-// A microsecond or two, which is what waking a worker takes.
-constexpr uint32_t moment_turns = 64;
+// Some microseconds, which is what waking a worker takes.
+constexpr uint32_t moment_turns = 256;
 
 }  // namespace
 
