@@ -32,6 +32,8 @@ struct Settings {
   bool quick = false;    // small counts and sizes
   uint64_t seed = 1;
   uint64_t patience_ns = 10'000'000'000;  // longest wait inside a case before it says what it waited for
+  // The same for what moves gigabytes: pages that nobody has touched yet come slowly.
+  uint64_t long_patience_ns() const noexcept { return 20 * patience_ns; }
   std::map<std::string, std::string> options{};  // for the plugin, through the host
   Judging judging{};                             // as the vendor declares
 };

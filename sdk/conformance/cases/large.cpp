@@ -70,7 +70,7 @@ Status expect_pieces(Context& t, const Stream& stream, const Memory& memory, con
 
 // Waits for what takes many times longer than usual.
 Status finish_large(Context& t, const Stream& stream) {
-  return stream.sync(TN_TRY(stream.record()), 6 * t.settings().patience_ns);
+  return stream.sync(TN_TRY(stream.record()), t.settings().long_patience_ns());
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ CONFORM_CASE(0, "fill: places past 4 GiB are other places than those before") {
   return expect_pieces(t, stream, memory[0], "after a fill past 4 GiB");
 }
 
-CONFORM_CASE(0, "copy: more than 4 GiB in one call", .deadlines = 8) {
+CONFORM_CASE(0, "copy: more than 4 GiB in one call", .deadlines = 24) {
   const Device& device = *TN_TRY(t.device());
   if (t.quick()) return t.skip("it moves over 8 GiB: not under --quick");
   const std::vector<Memory> memory = TN_TRY(large_memories(t, device, 2));
@@ -113,7 +113,7 @@ CONFORM_CASE(0, "copy: more than 4 GiB in one call", .deadlines = 8) {
   return expect_pieces(t, stream, memory[1], "after a copy of more than 4 GiB");
 }
 
-CONFORM_CASE(0, "fill: more than 4 GiB in one call", .deadlines = 8) {
+CONFORM_CASE(0, "fill: more than 4 GiB in one call", .deadlines = 24) {
   const Device& device = *TN_TRY(t.device());
   if (t.quick()) return t.skip("it writes over 4 GiB: not under --quick");
   const std::vector<Memory> memory = TN_TRY(large_memories(t, device, 1));

@@ -292,7 +292,7 @@ CONFORM_CASE(1, "launch: a stream of another handle of the device is TN_INVALID 
   return {};
 }
 
-CONFORM_CASE(1, "launch: kernels of many elements, past every 32-bit count of bytes", .deadlines = 8) {
+CONFORM_CASE(1, "launch: kernels of many elements, past every 32-bit count of bytes", .deadlines = 24) {
   const Device& device = *TN_TRY(t.device());
   const Sample small = TN_TRY(Sample::find(t, device, 8));
   if (t.quick()) return t.skip("it moves over 8 GiB: not under --quick");
@@ -311,7 +311,7 @@ CONFORM_CASE(1, "launch: kernels of many elements, past every 32-bit count of by
                            (uint64_t{1} << 32) / size, static_cast<uint64_t>(elements) - 8};
   TN_TRY(stream.fill(bench.input.span(), 0, 1));
   TN_TRY(stream.fill(bench.output.span(), 0x5C, 1));
-  const uint64_t long_ns = 6 * t.settings().patience_ns;
+  const uint64_t long_ns = t.settings().long_patience_ns();
   TN_TRY(stream.sync(TN_TRY(stream.record()), long_ns));
   for (const uint64_t at : ends) {
     const Bytes numbers = small.input(at);
