@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// forecast.cpp: what is known of a program before it is written.
+// forecast.cpp: what is known of a group's program before it is written.
 //
 // Invariant: an alias is honoured only where the program cannot tell; a pair that might be one is not.
 #include "expression.hpp"
-#include "program.hpp"
+#include "families.hpp"
 #include "schedule.hpp"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ bool stays_in_place(const FragmentView& fragment, uint32_t tensor) {
 
 }  // namespace
 
-uint64_t honoured_aliases(const FragmentView& fragment) {
+uint64_t honoured_by_groups(const FragmentView& fragment) {
   uint64_t out = 0;
   for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
     const tn_alias& pair = fragment.aliases()[i];
@@ -59,7 +59,7 @@ uint64_t honoured_aliases(const FragmentView& fragment) {
   return out;
 }
 
-uint64_t workspace_of(const FragmentView& fragment, const Target& target) {
+uint64_t workspace_of_groups(const FragmentView& fragment, const Target& target) {
   uint64_t out = 0;
   for (const tn_node& node : fragment.nodes()) {
     if (!is_reduction(node.op)) continue;

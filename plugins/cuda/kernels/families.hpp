@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// families.hpp: who writes which fragments: one row for each family of ops, and what it knows of them.
+//
+// A fragment belongs to the first row that takes it, to be served or to be refused by it alone; the last row takes all. An op
+// gets kernels of its own by a row here and a file of its family.
+// Invariant: what a row's check passes, the same row writes; nothing here depends on a driver, a device or a library.
+#pragma once
+
+#include "program.hpp"
+
+namespace tenon::cuda {
+
+using author::FragmentView;
+
+struct Family {
+  std::string_view name;
+  // By ops alone: nothing else of the fragment has been looked at.
+  bool (*takes)(const FragmentView&);
+  uint32_t most_nodes;
+  uint32_t most_bindings;
+  // What ops.def allows and is not written; the fragment keeps every rule of ops.def.
+  Status (*check)(const FragmentView&);
+  Result<Program> (*write)(const FragmentView&, const Target&);
+  uint64_t (*workspace)(const FragmentView&, const Target&);
+  uint64_t (*honoured)(const FragmentView&);
+};
+
+// [any-thread; does not block; cannot fail]
+const Family& family_of(const FragmentView& fragment);
+
+// The rows' functions, each in the file of its family.
+
+// groups.cpp, forecast.cpp: elementwise nodes around reductions, and what moves elements.
+bool takes_all(const FragmentView& fragment);
+Status check_groups(const FragmentView& fragment);
+Result<Program> write_groups(const FragmentView& fragment, const Target& target);
+uint64_t workspace_of_groups(const FragmentView& fragment, const Target& target);
+uint64_t honoured_by_groups(const FragmentView& fragment);
+
+}  // namespace tenon::cuda
