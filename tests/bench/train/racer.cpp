@@ -1,24 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// racer.cpp: all ranks are asked, then all are heard.
+// racer.cpp: the commands of ranks, and what they answer.
 #include "racer.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-#include <sstream>
 
 namespace bench {
 namespace {
 
 constexpr int cores = 2;  // one rank has both, two ranks have one each
 
-// A folder where the ranks of one racer meet; "" for one that is alone.
-std::string meeting_of(const Task& task) {
-  if (task.ranks == 1) return "";
-  std::string name = (std::filesystem::temp_directory_path() / "tenon-bench-XXXXXX").string();
-  return mkdtemp(name.data()) != nullptr ? name : std::string();
-}
+// Nobody meets one that is alone.
+std::string meeting_of(const Task& task) { return task.ranks == 1 ? "" : Ranks::meeting(); }
 
 // Ranks that share processors have one each.
 Peer::Command bound(Peer::Command command, const Task& task, uint32_t rank) {
@@ -31,8 +23,6 @@ Peer::Command bound(Peer::Command command, const Task& task, uint32_t rank) {
 std::string threads_of(const Task& task) {
   return std::to_string(std::max(1, cores / static_cast<int>(task.ranks)));
 }
-
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 
@@ -72,60 +62,25 @@ std::unique_ptr<Racer> Racer::torch(const Task& task, const std::vector<std::str
 
 Racer::Racer(const std::vector<Peer::Command>& commands, const std::vector<Peer::Settings>& settings,
              std::string meeting)
-    : meeting_(std::move(meeting)) {
-  for (size_t rank = 0; rank < commands.size() && why_.empty(); ++rank) {
-    ranks_.push_back(std::make_unique<Peer>(commands[rank], settings[rank]));
-    give_up(ranks_.back()->why());
-  }
-  if (!why_.empty()) return;
-  const std::string said = ask("prepare").front();
-  parameters_ = std::strtoull(said.c_str(), nullptr, 10);
-  if (parameters_ == 0) give_up("'" + said + "' is no number of parameters");
+    : ranks_(commands, settings, std::move(meeting)) {
+  const std::vector<double> said = ranks_.figures("prepare", 1);
+  if (said.empty()) return;
+  parameters_ = static_cast<uint64_t>(said.front());
+  if (parameters_ == 0) give_up("its model has no parameters");
   if (step() >= 0) first_loss_ = last_loss_;
 }
 
-Racer::~Racer() {
-  ranks_.clear();
-  std::error_code ignored;
-  if (!meeting_.empty()) std::filesystem::remove_all(meeting_, ignored);
-}
-
-std::vector<std::string> Racer::ask(const std::string& line) {
-  std::vector<std::string> out;
-  for (const auto& rank : ranks_) rank->say(line);
-  for (const auto& rank : ranks_) {
-    out.push_back(rank->hear());
-    if (out.back().starts_with("!")) give_up(first_line(out.back().substr(2)));
-  }
-  return out;
-}
-
 double Racer::step() {
-  if (!why_.empty()) return -1;
-  double longest = -1;
-  const std::vector<std::string> answers = ask("step");
-  if (!why_.empty()) return -1;
-  for (const std::string& answer : answers) {
-    std::istringstream words(answer);
-    double nanoseconds = -1;
-    words >> nanoseconds >> last_loss_;
-    if (!words || !std::isfinite(last_loss_)) {
-      give_up("a step was answered with '" + answer + "'");
-      return -1;
-    }
-    longest = std::max(longest, nanoseconds / 1e6);
-  }
-  return longest;
+  const std::vector<double> answer = ranks_.figures("step", 2);
+  if (answer.empty()) return -1;
+  last_loss_ = answer[1];
+  return answer[0] / 1e6;
 }
 
 void Racer::check_learning() {
-  if (why_.empty() && !(last_loss_ < first_loss_))
+  if (why().empty() && !(last_loss_ < first_loss_))
     give_up("it does not learn: its loss is " + std::to_string(last_loss_) + ", and was " +
             std::to_string(first_loss_));
-}
-
-void Racer::give_up(const std::string& why) {
-  if (why_.empty()) why_ = why;
 }
 
 }  // namespace bench

@@ -4,7 +4,7 @@
 // Invariant: a racer that cannot start, ends or does not learn costs its own figures and says why.
 #pragma once
 
-#include "../peer.hpp"
+#include "../ranks.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -31,26 +31,19 @@ class Racer {
   // [one thread; blocks]
   Racer(const std::vector<Peer::Command>& commands, const std::vector<Peer::Settings>& settings,
         std::string meeting);
-  Racer(const Racer&) = delete;
-  Racer& operator=(const Racer&) = delete;
-  ~Racer();
 
   // Why it has no figures; "" while it has.
-  const std::string& why() const noexcept { return why_; }
-  const std::string& about() const noexcept { return ranks_.front()->about(); }
+  const std::string& why() const noexcept { return ranks_.why(); }
   uint64_t parameters() const noexcept { return parameters_; }
   // One step, in milliseconds of the rank that took longest; negative when there is no figure. [one thread; blocks]
   double step();
   // Every racer is asked for the same batch in every step, so its loss must have fallen. [one thread; blocks]
   void check_learning();
   // Takes it out.
-  void give_up(const std::string& why);
+  void give_up(const std::string& why) { ranks_.give_up(why); }
 
  private:
-  std::vector<std::string> ask(const std::string& line);
-
-  std::vector<std::unique_ptr<Peer>> ranks_{};
-  std::string meeting_, why_{};
+  Ranks ranks_;
   uint64_t parameters_ = 0;
   double first_loss_ = 0, last_loss_ = 0;
 };

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// policies.cpp: contests: every rule on every course, over every link, one step each in turn.
+//
+// Invariant: a row stands for each rival, with its figures or with why it has none; all have the same runs of ours.
+#include "../row.hpp"
+#include "crew.hpp"
+#include "parts.hpp"
+
+#include <cstdio>
+#include <functional>
+
+namespace bench {
+namespace {
+
+using tenon::test::Networks;
+using Options = std::vector<std::string>;
+
+constexpr double backward_ms = 200;
+constexpr int fewest_rounds = 9, most_rounds = 21;
+constexpr double patience_ms = 75'000;  // of the rounds of one contest
+
+struct Link {
+  std::string name{}, rate{};  // no rate: one host
+};
+const Link one_host{"one_host", ""}, fast{"10Gbit", "10gbit"}, slow{"1Gbit", "1gbit"};
+
+void race(std::vector<Crew>& crews) {
+  for (Crew& crew : crews) crew.prepare();
+  double spent = 0;
+  for (int round = 0; round < most_rounds && (round < fewest_rounds || spent < patience_ms); ++round) {
+    for (Crew& crew : crews) {
+      crew.step();
+      if (crew.why().empty()) spent += crew.steps.back();
+    }
+  }
+}
+
+void tell(const std::string& name, const std::vector<Crew>& crews, std::vector<double> Crew::*figures) {
+  for (size_t i = 1; i < crews.size(); ++i) {
+    Row row{.name = name, .peer = crews[i].name(), .unit = "ms", .ours = crews[0].*figures, .median = true};
+    row.why_no_peer = crews[i].why();
+    if (row.why_no_peer.empty()) row.theirs = crews[i].*figures;
+    print(row);
+  }
+}
+
+void contest(const std::string& name, std::vector<Crew> crews, bool predicted) {
+  std::fprintf(stderr, "bench overlap: %s\n", name.c_str());
+  race(crews);
+  if (!crews.front().why().empty()) return left_out(name, crews.front().why());
+  tell(name, crews, &Crew::steps);
+  tell(name + "/exposed", crews, &Crew::exposed);
+  if (predicted)
+    print({.name = name + "/prediction_off", .unit = "%", .ours = crews.front().off, .median = true});
+}
+
+// Calls `body` with the networks of a link, or says why they are not there.
+void over(const Link& link, const std::string& name, const std::function<void(const Networks*)>& body) {
+  if (link.rate.empty()) return body(nullptr);
+  const Networks networks;
+  if (!networks) return left_out(name, "no network namespaces here: it needs root and `ip netns`");
+  if (!networks.shape(link.rate)) return left_out(name, "no wire of a given speed here: it needs `tc`");
+  body(&networks);
+}
+
+void all_rules(const Course& course, const std::string& name, const Networks* networks) {
+  std::vector<Crew> crews;
+  const auto add = [&](const char* who, const Options& options) {
+    crews.push_back(Crew::ours(who, course, networks, options));
+  };
+  add("ours", {});
+  add("no overlap", {"bucket_mode=none"});
+  add("per tensor", {"bucket_mode=per_tensor"});
+  add("DDP's rule", {"bucket_mode=ddp"});
+  add("Paddle's rule", {"bucket_mode=paddle"});
+  add("MG-WFBP's rule", {"bucket_mode=mg_wfbp"});
+  crews.push_back(Crew::torch(course, networks));
+  contest(name, std::move(crews), networks != nullptr);
+}
+
+// (c) three streams for communication, (b) one, (a) none of its own: the host awaits each bucket before it goes on.
+void all_figures(const Course& course, const std::string& name, const Networks* networks) {
+  const auto with = [](const Options& more) {
+    Options out{"bucket_mode=documents", "fuse_grad_size_in_MB=16"};
+    out.insert(out.end(), more.begin(), more.end());
+    return out;
+  };
+  std::vector<Crew> crews;
+  crews.push_back(Crew::ours("three streams", course, networks, with({"nccl_comm_num=3"})));
+  crews.push_back(Crew::ours("one stream", course, networks, with({"nccl_comm_num=1"})));
+  crews.push_back(
+      Crew::ours("no overlap", course, networks, with({"nccl_comm_num=1", "sync_nccl_allreduce=true"})));
+  contest(name, std::move(crews), false);
+}
+
+}  // namespace
+
+void policies() {
+  note("two ranks, a processor each; computing is arithmetic in registers, " +
+       std::to_string(static_cast<int>(backward_ms)) +
+       " ms of backward and half as much forward, spread over the gradients as the model's is");
+  note(
+      "prediction_off: of the time from the begin of backward to the last sum, in a step that was not "
+      "planned with");
+  for (const Shape& shape : {resnet50(), decoder()}) {
+    const Course course(shape, backward_ms);
+    for (const Link& link : {one_host, fast, slow}) {
+      const std::string name = shape.name + "/" + link.name;
+      over(link, name, [&](const Networks* networks) { all_rules(course, name, networks); });
+    }
+  }
+}
+
+void figures() {
+  const Course course(resnet50(), backward_ms);
+  for (const Link& link : {fast, slow}) {
+    const std::string name = "streams/" + link.name;
+    over(link, name, [&](const Networks* networks) { all_figures(course, name, networks); });
+  }
+}
+
+}  // namespace bench
