@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # ./dev demo and ./dev test in a bare Debian, from a clean clone of HEAD: tests/full/chroot.sh SUITE
 # (bookworm, trixie). Needs root, debootstrap and a Debian mirror: TENON_MIRROR, or the one this machine's
-# own apt uses.
+# own apt uses. TENON_CCACHE may name a folder of ccache to work with, which saves what that compiler has compiled.
 # Invariant: the system is made anew and taken away again, whatever happens in between.
 set -euo pipefail
 tree=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -20,7 +20,7 @@ mirror_of_apt() {
 
 clean_up() {
   local place
-  for place in dev/shm dev/pts dev sys proc; do
+  for place in root/.cache/ccache dev/shm dev/pts dev sys proc; do
     ! mountpoint -q "$root/$place" || umount -l "$root/$place"
   done
   rm -rf --one-file-system "$root"
@@ -40,6 +40,7 @@ make_system() {
   mkdir -p "$root/dev/pts" "$root/dev/shm"
   ! mountpoint -q /dev/pts || mount --bind /dev/pts "$root/dev/pts"
   ! mountpoint -q /dev/shm || mount --bind /dev/shm "$root/dev/shm"
+  [[ -z ${TENON_CCACHE:-} ]] || { mkdir -p "$root/root/.cache/ccache"; mount --bind "$TENON_CCACHE" "$root/root/.cache/ccache"; }
 }
 
 # Runs a line inside, with nothing of this machine's environment but its way to the network.
