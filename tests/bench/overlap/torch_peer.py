@@ -109,10 +109,11 @@ def main():
         print("torch is not installed: ./dev bench overlap --peers", flush=True)
         return
     torch.set_num_threads(1)
-    rank = Rank(torch, sys.argv[1], sys.argv[2])
     print("ready torch " + torch.__version__, flush=True)
+    rank = None
     for line in sys.stdin:
         try:
+            rank = rank or Rank(torch, sys.argv[1], sys.argv[2])  # meets the others, who are started one after the other
             said = rank.answer(line)
         except Exception as trouble:  # whatever torch raises, the other crews go on
             said = "! " + (str(trouble).splitlines() or [type(trouble).__name__])[0][:200]
