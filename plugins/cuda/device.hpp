@@ -10,7 +10,8 @@ namespace tenon::cuda {
 
 class Device {
  public:
-  Device(std::shared_ptr<Gpu> gpu, const Compiler& compiler) : gpu_(std::move(gpu)), compiler_(compiler) {}
+  // The tools outlive it. [any-thread; does not block; may fail]
+  static Result<std::unique_ptr<Device>> make(std::shared_ptr<Gpu> gpu, const Tools& tools);
 
   void limits(tn_device_limits& out) const;
   Status memory_info(tn_memory_info& out);
@@ -26,15 +27,14 @@ class Device {
   Result<std::unique_ptr<Memory>> import_memory(uint64_t address, uint64_t bytes);
 
  private:
+  Device(std::shared_ptr<Gpu> gpu, std::vector<std::unique_ptr<Engine>> engines)
+      : gpu_(std::move(gpu)), engines_(std::move(engines)) {}
   Context& context() const noexcept { return *gpu_->context(); }
-  Target target() const noexcept;
-  double cost_ns(const author::FragmentView& fragment) const;
-  double bytes_per_second() const;
-  Result<Program> write(const author::FragmentView& fragment) const;
+  Engine& engine_of(const author::FragmentView& fragment) const;
   Status check_reach(uint64_t address, uint64_t bytes) const;
 
   std::shared_ptr<Gpu> gpu_;
-  const Compiler& compiler_;
+  std::vector<std::unique_ptr<Engine>> engines_;
 };
 
 }  // namespace tenon::cuda
