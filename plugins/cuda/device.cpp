@@ -3,6 +3,8 @@
 #include "device.hpp"
 
 #include "engine/generated.hpp"
+#include "engine/products.hpp"
+#include "kernels/patterns.hpp"
 
 #include <tenon/author/support.hpp>
 
@@ -14,7 +16,7 @@ using author::text;
 
 Result<std::unique_ptr<Device>> Device::make(std::shared_ptr<Gpu> gpu, const Tools& tools) {
   auto engines = TN_TRY(engines_of(gpu, tools));
-  return std::unique_ptr<Device>(new Device(std::move(gpu), std::move(engines)));
+  return std::unique_ptr<Device>(new Device(std::move(gpu), tools, std::move(engines)));
 }
 
 void Device::limits(tn_device_limits& out) const {
@@ -67,6 +69,8 @@ Result<bool> Device::peer(Device& other) {
   TN_CUDA_IN(context(), cuDeviceCanAccessPeer, &able, context().device(), other.context().device());
   return able != 0;
 }
+
+tn_pattern_list Device::patterns() const { return published_patterns(has_products(*gpu_, tools_)); }
 
 Engine& Device::engine_of(const author::FragmentView& fragment) const {
   return **std::ranges::find_if(engines_, [&](const auto& engine) { return engine->takes(fragment); });

@@ -3,6 +3,7 @@
 #include "kernel.hpp"
 
 #include "engine/generated.hpp"
+#include "engine/products.hpp"
 
 namespace tenon::cuda {
 
@@ -11,6 +12,7 @@ namespace {
 using Make = Result<std::unique_ptr<Engine>> (*)(const std::shared_ptr<Gpu>&, const Tools&);
 
 constexpr Make makes[] = {
+    make_products,   // what cuBLASLt computes: fragments around a matmul
     make_generator,  // what NVRTC compiles: all the rest
 };
 
