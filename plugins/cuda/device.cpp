@@ -2,21 +2,21 @@
 // device.cpp: what an opened GPU promises, and what it makes.
 #include "device.hpp"
 
+#include "engine/generated.hpp"
+#include "engine/products.hpp"
+#include "kernels/patterns.hpp"
+
 #include <tenon/author/support.hpp>
 
-#include <array>
+#include <algorithm>
 
 namespace tenon::cuda {
 
 using author::text;
 
-// Twice the memory clock times the width of its bus: the published rate. 0 when the driver does not tell.
-double Device::bytes_per_second() const {
-  int khz = 0, bits = 0;
-  const Driver& driver = context().driver();
-  driver.cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, context().device());
-  driver.cuDeviceGetAttribute(&bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, context().device());
-  return 2.0 * 1e3 * khz * bits / 8;
+Result<std::unique_ptr<Device>> Device::make(std::shared_ptr<Gpu> gpu, const Tools& tools) {
+  auto engines = TN_TRY(engines_of(gpu, tools));
+  return std::unique_ptr<Device>(new Device(std::move(gpu), tools, std::move(engines)));
 }
 
 void Device::limits(tn_device_limits& out) const {
@@ -27,7 +27,7 @@ void Device::limits(tn_device_limits& out) const {
   out.max_alloc_bytes = total;
   out.max_bindings = max_bindings;
   out.priorities = context().priorities();
-  out.copy_bytes_per_second = bytes_per_second() / 2;  // a copy reads and writes
+  out.copy_bytes_per_second = context().bytes_per_second() / 2;  // a copy reads and writes
 }
 
 Status Device::memory_info(tn_memory_info& out) {
@@ -70,63 +70,29 @@ Result<bool> Device::peer(Device& other) {
   return able != 0;
 }
 
-Target Device::target() const noexcept {
-  return {.sm = static_cast<uint32_t>(context().sm()),
-          .multiprocessors = static_cast<uint32_t>(context().multiprocessors())};
-}
+tn_pattern_list Device::patterns() const { return published_patterns(has_products(*gpu_, tools_)); }
 
-// Every byte once through memory: what a fused group is bound by.
-double Device::cost_ns(const author::FragmentView& fragment) const {
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < fragment.binding_count(); ++i) bytes += fragment.binding(i).extent_bytes();
-  const double rate = bytes_per_second();
-  return rate > 0 ? 1e9 * static_cast<double>(bytes) / rate : 0;
+Engine& Device::engine_of(const author::FragmentView& fragment) const {
+  return **std::ranges::find_if(engines_, [&](const auto& engine) { return engine->takes(fragment); });
 }
 
 Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   const author::FragmentView view(fragment);
-  const Status found = check_fragment(view);
-  if (!found.ok() && found.code() != TN_UNSUPPORTED) return Status(found.error());
-  if (!found.ok()) return author::refuse(out, found.message());
-  const auto nvrtc = compiler_.nvrtc(context().driver().version);
-  if (!nvrtc.ok()) return author::refuse(out, nvrtc.message());
-  out.alias_mask = honoured_aliases(view);
-  return author::accept(out, cost_ns(view), workspace_of(view, target()));
-}
-
-Result<Program> Device::write(const author::FragmentView& fragment) const {
-  TN_TRY(check_fragment(fragment));
-  if (fragment.binding_count() > max_bindings) {
-    return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(),
-                                       " inputs and outputs; a launch takes ", max_bindings));
-  }
-  return write_program(fragment, target());
+  Status found = engine_of(view).supports(view, out);
+  return found.code() == TN_UNSUPPORTED ? author::refuse(out, found.message()) : std::move(found);
 }
 
 Result<std::unique_ptr<Kernel>> Device::compile(const tn_fragment& fragment,
                                                 const tn_compile_options& options) {
   TN_TRY(context().alive());
   const author::FragmentView view(fragment);
-  Program program = TN_TRY(write(view));
-  if (program.workspace_bytes > options.workspace_limit) {
-    return Status(TN_UNSUPPORTED, text("needs ", program.workspace_bytes,
-                                       " bytes of workspace; the limit is ", options.workspace_limit));
-  }
-  Bundle bundle =
-      TN_TRY(compiler_.compile(std::move(program.source), target().sm, context().driver().version));
-  bundle.identity = std::to_array(fragment.identity);
-  return Kernel::make(gpu_, program, std::move(bundle), cost_ns(view));
+  return engine_of(view).compile(view, options);
 }
 
 Result<std::unique_ptr<Kernel>> Device::load(const tn_fragment& fragment, std::span<const std::byte> saved) {
   TN_TRY(context().alive());
   const author::FragmentView view(fragment);
-  Program program = TN_TRY(write(view));
-  Bundle bundle =
-      TN_TRY(compiler_.expect(std::move(program.source), target().sm, context().driver().version));
-  bundle.identity = std::to_array(fragment.identity);
-  TN_TRY(bundle.read(saved));
-  return Kernel::make(gpu_, program, std::move(bundle), cost_ns(view));
+  return engine_of(view).load(view, saved);
 }
 
 Result<std::unique_ptr<Stream>> Device::import_stream(CUstream native) {

@@ -10,13 +10,15 @@ namespace tenon::cuda {
 
 class Device {
  public:
-  Device(std::shared_ptr<Gpu> gpu, const Compiler& compiler) : gpu_(std::move(gpu)), compiler_(compiler) {}
+  // The tools outlive it. [any-thread; does not block; may fail]
+  static Result<std::unique_ptr<Device>> make(std::shared_ptr<Gpu> gpu, const Tools& tools);
 
   void limits(tn_device_limits& out) const;
   Status memory_info(tn_memory_info& out);
   Result<std::unique_ptr<Memory>> allocate(uint32_t kind, uint64_t bytes, uint64_t alignment);
   Result<std::unique_ptr<Stream>> create_stream(const tn_stream_options& options);
   Result<bool> peer(Device& other);
+  tn_pattern_list patterns() const;
   Status supports(const tn_fragment& fragment, tn_support& out);
   Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
   Result<std::unique_ptr<Kernel>> load(const tn_fragment& fragment, std::span<const std::byte> saved);
@@ -26,15 +28,15 @@ class Device {
   Result<std::unique_ptr<Memory>> import_memory(uint64_t address, uint64_t bytes);
 
  private:
+  Device(std::shared_ptr<Gpu> gpu, const Tools& tools, std::vector<std::unique_ptr<Engine>> engines)
+      : gpu_(std::move(gpu)), tools_(tools), engines_(std::move(engines)) {}
   Context& context() const noexcept { return *gpu_->context(); }
-  Target target() const noexcept;
-  double cost_ns(const author::FragmentView& fragment) const;
-  double bytes_per_second() const;
-  Result<Program> write(const author::FragmentView& fragment) const;
+  Engine& engine_of(const author::FragmentView& fragment) const;
   Status check_reach(uint64_t address, uint64_t bytes) const;
 
   std::shared_ptr<Gpu> gpu_;
-  const Compiler& compiler_;
+  const Tools& tools_;
+  std::vector<std::unique_ptr<Engine>> engines_;
 };
 
 }  // namespace tenon::cuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin.cpp: the entry, the devices that the driver finds, and the extensions tn.capture/1 and tn.import/1.
 //
-// Options of the host: `cache`, `keep`, `nvrtc` (engine/compiler.hpp).
+// Options of the host: `cache` (engine/folder.hpp), `keep`, `nvrtc` (engine/compiler.hpp), `cublaslt`, `tf32`
+// (engine/products.hpp).
 // Invariant: nothing of NVIDIA's is opened before a device is asked for, so the plugin loads on every machine and says
 // there what is missing.
 #include "device.hpp"
@@ -29,7 +30,7 @@ class Plugin {
   using Kernel = cuda::Kernel;
   using Capture = cuda::Captured;
 
-  explicit Plugin(author::Host host) : compiler_(host) {}
+  explicit Plugin(author::Host host) : tools_(host) {}
 
   Result<uint32_t> device_count() {
     const Driver& driver = *TN_TRY(Driver::open());
@@ -46,7 +47,7 @@ class Plugin {
  private:
   Result<std::shared_ptr<Gpu>> gpu(uint32_t ordinal);
 
-  const Compiler compiler_;
+  const Tools tools_;
   std::mutex mutex_;  // of gpus_
   std::map<uint32_t, std::weak_ptr<Gpu>> gpus_{};
 };
@@ -62,7 +63,7 @@ Status Plugin::describe(uint32_t ordinal, tn_device_info& out) {
   TN_CUDA(driver, cuDeviceTotalMem, &bytes, device);
   TN_CUDA(driver, cuDeviceGetAttribute, &units, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device);
   driver.cuDeviceGetAttribute(&out.numa_node, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, device);
-  const auto nvrtc = compiler_.nvrtc(driver.version);
+  const auto nvrtc = tools_.compiler.nvrtc(driver.version);
   const std::string kernels = nvrtc.ok() ? author::text("NVRTC ", version_text((*nvrtc)->version() * 10))
                                          : author::text("no NVRTC, so no kernels: install cuda-nvrtc-",
                                                         std::max(driver.version / 1000, Nvrtc::oldest_major));
@@ -88,7 +89,7 @@ Result<std::shared_ptr<Gpu>> Plugin::gpu(uint32_t ordinal) {
 }
 
 Result<std::unique_ptr<cuda::Device>> Plugin::open(uint32_t ordinal, const tn_device_options& /*options*/) {
-  return std::make_unique<cuda::Device>(TN_TRY(gpu(ordinal)), compiler_);
+  return cuda::Device::make(TN_TRY(gpu(ordinal)), tools_);
 }
 
 // This plugin runs no threads of its own; what is on its way is waited for.

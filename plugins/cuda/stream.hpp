@@ -38,6 +38,9 @@ class Stream {
   // Launches the grids in order, each with the same argument block; `owner` is kept by a capture.
   Status launch(std::span<const Grid> grids, const void* arguments,
                 const std::shared_ptr<const Module>& owner);
+  // Lets `call` enqueue on the native stream in order; `owner` is kept by a capture. The context is current in it.
+  template <class Call>
+  Status enqueue(const std::shared_ptr<const void>& owner, Call&& call);
   Result<uint64_t> record(uint32_t flags);
   Status wait(Stream& other, uint64_t value);
   Result<uint64_t> completed();
@@ -90,5 +93,15 @@ class Stream {
   std::shared_ptr<Capturing> capturing_{};
   std::atomic<uint64_t> capture_floor_{UINT64_MAX};  // values above were recorded in the capture going on
 };
+
+template <class Call>
+Status Stream::enqueue(const std::shared_ptr<const void>& owner, Call&& call) {
+  TN_TRY(takes_work());
+  const Bound bound(context_.driver(), context_.handle());
+  const Relaxed relaxed(context_.driver());
+  if (const auto capture = capturing(); capture != nullptr && owner != nullptr) capture->keep(owner);
+  dirty_ = true;
+  return note(call(native_));
+}
 
 }  // namespace tenon::cuda

@@ -10,10 +10,13 @@ Invariant: a step counts as done by what it left behind, never by the script's w
 import json
 import os
 import pathlib
+import shlex
 import subprocess
 import sys
 import tempfile
 import time
+
+import needs_device
 
 # What the tool says of a machine with a device, and without one.
 DEVICE = r"cuda:0  Fake H200\n      GPU, 132 compute units, id 0000:01:00.0, driver CUDA 13.0, NVRTC 12.8\n"
@@ -25,7 +28,7 @@ case $1 in
 esac
 """
 SAMPLED = """#!/bin/sh
-if [ "$1" = conform ]; then exec '{tool}' "$@" --sample 400; fi
+if [ "$1" = conform ]; then exec '{tool}' "$@" --sample 400 {declared}; fi
 exec '{tool}' "$@"
 """
 STUBS = {
@@ -80,7 +83,8 @@ def expect(findings, what, holds, *said):
 def all_steps(machine, tool, library, driver):
     """The real tool and plugin; every step has left what it should."""
     findings = []
-    program(machine.build / "bin" / "tenon", SAMPLED.format(tool=tool))
+    declared = needs_device.arguments(library / "tenon" / "plugins" / "tenon-cuda.so", machine.folder)
+    program(machine.build / "bin" / "tenon", SAMPLED.format(tool=tool, declared=shlex.join(declared)))
     (machine.build / "lib").symlink_to(library)
     code, printed, report = machine.run(LD_LIBRARY_PATH=driver, FAKECUDA="seed=1")
     wanted = {name: "passed" for name in ("doctor", "conformance", "sanitizer", "bench")}

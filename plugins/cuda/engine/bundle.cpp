@@ -16,7 +16,7 @@ namespace {
 
 struct Head {
   char magic[8];
-  uint32_t sm, compiler, driver, reserved;
+  uint32_t sm, version, driver, reserved;
   std::array<uint8_t, 32> identity;
   uint64_t source_bytes, image_bytes, image_sum;
 };
@@ -31,7 +31,7 @@ uint64_t sum(std::string_view bytes, uint64_t from = 0xcbf29ce484222325u) {
 Head head_of(const Bundle& b) {
   Head out{.magic = {},
            .sm = b.sm,
-           .compiler = b.compiler,
+           .version = b.version,
            .driver = b.driver,
            .reserved = 0,
            .identity = b.identity,
@@ -45,7 +45,7 @@ Head head_of(const Bundle& b) {
 }  // namespace
 
 std::string Bundle::key() const {
-  const std::string head = text(sm, ".", compiler, ".", driver, ".");
+  const std::string head = text(sm, ".", version, ".", driver, ".");
   char out[33];
   std::snprintf(out, sizeof out, "%016llx%016llx", static_cast<unsigned long long>(sum(source, sum(head))),
                 static_cast<unsigned long long>(sum(head, sum(source, 0x9e3779b97f4a7c15u))));
@@ -77,8 +77,8 @@ Status Bundle::read(std::span<const std::byte> saved) {
   if (std::memcmp(head.magic, magic, sizeof magic) != 0)
     return mismatch("were not saved by this version of plugin 'cuda'");
   if (head.sm != sm) return mismatch(text("were compiled for sm_", head.sm, ", and this device is sm_", sm));
-  if (head.compiler != compiler)
-    return mismatch(text("were compiled by NVRTC ", head.compiler, ", and this one is ", compiler));
+  if (head.version != version)
+    return mismatch(text("were made by ", maker, " ", head.version, ", and this one is ", version));
   if (head.driver != driver)
     return mismatch(text("were compiled under a driver for CUDA ", head.driver / 1000, ".",
                          head.driver % 1000 / 10, ", and this one is for ", driver / 1000, ".",
@@ -94,6 +94,17 @@ Status Bundle::read(std::span<const std::byte> saved) {
   if (sum(kept) != head.image_sum) return mismatch("are damaged");
   image.assign(kept);
   return {};
+}
+
+bool Bundle::recall(const Folder& folder) {
+  const std::string kept = folder.find(key() + ".bundle");
+  return read(std::as_bytes(std::span(kept))).ok();
+}
+
+void Bundle::remember(const Folder& folder) const {
+  std::string out(bytes(), '\0');
+  write(std::as_writable_bytes(std::span(out)));
+  folder.keep(key() + ".bundle", out);
 }
 
 }  // namespace tenon::cuda

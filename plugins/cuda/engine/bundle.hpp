@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// bundle.hpp: compiled code together with the source it came from, as it is saved and cached.
+// bundle.hpp: what a library of NVIDIA's made of a text: code of a source, a choice for a product; as it is saved and kept.
 //
-// Invariant: a bundle is used only for the very source, chip, compiler and driver it was made for. The whole source is compared,
+// Invariant: a bundle is used only for the very text, chip, library and driver it was made for. The whole text is compared,
 // so no two fragments are ever taken for each other, and a damaged image is found by its checksum.
 #pragma once
+
+#include "folder.hpp"
 
 #include <tenon/result.hpp>
 
@@ -16,8 +18,9 @@ namespace tenon::cuda {
 
 struct Bundle {
   uint32_t sm = 0;
-  uint32_t compiler = 0;  // NVRTC's version: 1300
-  uint32_t driver = 0;    // the driver's: 13000
+  const char* maker = "";  // the library's name: "NVRTC"
+  uint32_t version = 0;    // and its version: 1300
+  uint32_t driver = 0;     // the driver's: 13000
   std::array<uint8_t, 32>
       identity{};  // of the fragment it is saved for; zero in the folder, where equal sources meet
   std::string source{};
@@ -30,6 +33,10 @@ struct Bundle {
   uint64_t write(std::span<std::byte> out) const;
   // Fills `image` from what was written; TN_MISMATCH says what does not agree. [any-thread; does not block; may fail]
   Status read(std::span<const std::byte> saved);
+
+  // The same from and to a folder. [any-thread; may block; cannot fail]
+  bool recall(const Folder& folder);
+  void remember(const Folder& folder) const;
 };
 
 }  // namespace tenon::cuda

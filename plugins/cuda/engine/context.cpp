@@ -47,7 +47,16 @@ Status Context::measure() {
                                        "who runs the machine for a whole GPU"));
   }
   multiprocessors_ = TN_TRY(attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  measure_memory();
   return find_accessors();
+}
+
+// Twice the memory clock times the width of its bus.
+void Context::measure_memory() {
+  int khz = 0, bits = 0;
+  driver_.cuDeviceGetAttribute(&khz, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, device_);
+  driver_.cuDeviceGetAttribute(&bits, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, device_);
+  bytes_per_second_ = 2.0 * 1e3 * khz * bits / 8;
 }
 
 Status Context::find_accessors() {

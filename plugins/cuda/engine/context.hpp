@@ -35,6 +35,8 @@ class Context {
   int native_priority(uint32_t priority) const noexcept { return least_ - static_cast<int>(priority); }
   EventPool& events() noexcept { return events_; }
   Clock& clock() noexcept { return clock_; }
+  // What its memory moves at most, as published; 0 when the driver does not tell.
+  double bytes_per_second() const noexcept { return bytes_per_second_; }
   // Devices that may touch this one's memory, itself first.
   const std::vector<CUdevice>& accessors() const noexcept { return accessors_; }
 
@@ -51,6 +53,7 @@ class Context {
   Context(const Driver& driver, uint32_t ordinal) : driver_(driver), ordinal_(ordinal), events_(*this) {}
   Status retain();
   Status measure();
+  void measure_memory();
   Status find_accessors();
   Result<int> attribute(CUdevice_attribute which) const;
 
@@ -59,6 +62,7 @@ class Context {
   CUdevice device_ = 0;
   CUcontext handle_ = nullptr;
   int sm_ = 0, multiprocessors_ = 0, least_ = 0, greatest_ = 0;
+  double bytes_per_second_ = 0;
   std::vector<CUdevice> accessors_{};
   EventPool events_;
   Clock clock_;

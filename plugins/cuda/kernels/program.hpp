@@ -45,6 +45,10 @@ struct Program {
 // node. At most a few microseconds. [any-thread; does not block; may fail]
 Status check_fragment(const author::FragmentView& fragment);
 
+// What holds for every fragment, whoever runs it: no private layout, no tensor past a launch's reach, and all that ops.def
+// says. [any-thread; does not block; may fail]
+Status check_tensors(const author::FragmentView& fragment);
+
 // [any-thread; does not block; may fail]
 Result<Program> write_program(const author::FragmentView& fragment, const Target& target);
 

@@ -48,11 +48,15 @@ Status check_tensor(const FragmentView& fragment, uint32_t index) {
 
 }  // namespace
 
+Status check_tensors(const FragmentView& fragment) {
+  for (uint32_t i = 0; i < fragment.tensors().size(); ++i) TN_TRY(check_tensor(fragment, i));
+  return author::check_rules(fragment);
+}
+
 Status check_fragment(const FragmentView& fragment) {
   const Family& family = family_of(fragment);
   TN_TRY(check_limits(fragment, family));
-  for (uint32_t i = 0; i < fragment.tensors().size(); ++i) TN_TRY(check_tensor(fragment, i));
-  TN_TRY(author::check_rules(fragment));
+  TN_TRY(check_tensors(fragment));
   return family.check(fragment);
 }
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// patterns.cpp: the rows. A step is written as the ops it may be and the operands it reads.
+#include "patterns.hpp"
+
+#include <tenon/fragment.h>
+
+#include <iterator>
+
+namespace tenon::cuda {
+
+namespace {
+
+// Free inputs of a pattern.
+constexpr uint32_t in0 = TN_PATTERN_INPUT, in1 = TN_PATTERN_INPUT + 1, in2 = TN_PATTERN_INPUT + 2,
+                   in3 = TN_PATTERN_INPUT + 3;
+// A step that may be missing, and one whose value others may want as well.
+constexpr uint32_t maybe = TN_PATTERN_OPTIONAL, kept = TN_PATTERN_OUTPUT;
+
+constexpr uint32_t matmul[] = {TN_OP_matmul}, add[] = {TN_OP_add}, gelu[] = {TN_OP_gelu},
+                   gelu_grad[] = {TN_OP_gelu_grad}, sum[] = {TN_OP_sum};
+constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu};
+
+template <uint32_t... operands>
+constexpr uint32_t reads[] = {operands...};
+
+template <uint32_t... operands, size_t count>
+constexpr tn_pattern_step step(const uint32_t (&ops)[count], uint32_t flags = 0) {
+  return {.ops = ops,
+          .op_count = count,
+          .operand_count = sizeof...(operands),
+          .operands = reads<operands...>,
+          .flags = flags,
+          .reserved = 0};
+}
+
+constexpr tn_pattern_step product_epilogue[] = {
+    step<in0, in1>(matmul),
+    step<0, in2>(add, maybe),  // bias
+    step<1, in3>(add, maybe),  // residual
+    step<2>(activation, maybe),
+};
+// Where gelu's input is wanted for its gradient.
+constexpr tn_pattern_step product_gelu_kept[] = {
+    step<in0, in1>(matmul, kept),
+    step<0>(gelu),
+};
+constexpr tn_pattern_step product_bias_gelu_kept[] = {
+    step<in0, in1>(matmul),
+    step<0, in2>(add, kept),
+    step<1>(gelu),
+};
+// The way back through gelu, and what it adds to the bias before it.
+constexpr tn_pattern_step product_gelu_grad[] = {
+    step<in0, in1>(matmul),
+    step<0, in2>(gelu_grad, kept),
+    step<1>(sum, maybe),
+};
+
+template <size_t count>
+constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]) {
+  return {.name = name, .steps = steps, .step_count = count, .reserved = 0};
+}
+
+// Those of products last: without a library for them the others are published alone.
+constexpr tn_pattern pattern_rows[] = {
+    row("product_epilogue", product_epilogue),
+    row("product_gelu_kept", product_gelu_kept),
+    row("product_bias_gelu_kept", product_bias_gelu_kept),
+    row("product_gelu_grad", product_gelu_grad),
+};
+constexpr uint64_t of_products = 4;
+
+}  // namespace
+
+tn_pattern_list published_patterns(bool products) noexcept {
+  return {.items = pattern_rows, .count = std::size(pattern_rows) - (products ? 0 : of_products)};
+}
+
+}  // namespace tenon::cuda

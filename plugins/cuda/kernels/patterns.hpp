@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// patterns.hpp: the fusions that this plugin publishes, as data.
+//
+// Groups of elementwise nodes around a reduction are one kernel without being published.
+// Invariant: what a pattern describes is one kernel here wherever types and strides allow it; `supports` says so, or why not.
+#pragma once
+
+#include <tenon/kernel.h>
+
+namespace tenon::cuda {
+
+// Those of products only where there is a library to compute them. Lives as long as the plugin.
+// [any-thread; does not block; cannot fail]
+tn_pattern_list published_patterns(bool products) noexcept;
+
+}  // namespace tenon::cuda
