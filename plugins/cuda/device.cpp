@@ -25,7 +25,7 @@ void Device::limits(tn_device_limits& out) const {
   context().driver().cuMemGetInfo(&free, &total);
   out.alignment = TN_MEMORY_ALIGNMENT;
   out.max_alloc_bytes = total;
-  out.max_bindings = max_bindings;
+  out.max_bindings = max_places;
   out.priorities = context().priorities();
   out.copy_bytes_per_second = bytes_per_second() / 2;  // a copy reads and writes
 }
@@ -83,6 +83,18 @@ double Device::cost_ns(const author::FragmentView& fragment) const {
   return rate > 0 ? 1e9 * static_cast<double>(bytes) / rate : 0;
 }
 
+namespace {
+
+// Whether the addresses of all bindings are few enough for the parameters of a kernel.
+Status check_places(const author::FragmentView& fragment, int nvrtc) {
+  if (fragment.binding_count() <= max_places_before_12_1 || nvrtc >= 1201) return {};
+  return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(),
+                                     " inputs and outputs, and NVRTC ", version_text(nvrtc * 10), " takes ",
+                                     max_places_before_12_1, ": install a newer cuda-nvrtc, or cut it"));
+}
+
+}  // namespace
+
 Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   const author::FragmentView view(fragment);
   const Status found = check_fragment(view);
@@ -90,16 +102,15 @@ Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   if (!found.ok()) return author::refuse(out, found.message());
   const auto nvrtc = compiler_.nvrtc(context().driver().version);
   if (!nvrtc.ok()) return author::refuse(out, nvrtc.message());
+  const Status room = check_places(view, (*nvrtc)->version());
+  if (!room.ok()) return author::refuse(out, room.message());
   out.alias_mask = honoured_aliases(view);
   return author::accept(out, cost_ns(view), workspace_of(view, target()));
 }
 
 Result<Program> Device::write(const author::FragmentView& fragment) const {
   TN_TRY(check_fragment(fragment));
-  if (fragment.binding_count() > max_bindings) {
-    return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(),
-                                       " inputs and outputs; a launch takes ", max_bindings));
-  }
+  TN_TRY(check_places(fragment, TN_TRY(compiler_.nvrtc(context().driver().version))->version()));
   return write_program(fragment, target());
 }
 

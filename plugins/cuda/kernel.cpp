@@ -43,7 +43,7 @@ void Kernel::info(tn_kernel_info& out) const {
 }
 
 Status Kernel::launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace) {
-  std::array<CUdeviceptr, max_bindings + 1> places;
+  std::array<CUdeviceptr, max_places + 1> places;
   CUdeviceptr all = places[bindings.size()] = place(workspace);
   for (size_t i = 0; i < bindings.size(); ++i) all |= places[i] = place(bindings[i]);
   return stream.launch(all % 16 == 0 ? wide_ : any_, places.data(), module_);

@@ -12,9 +12,6 @@
 
 namespace tenon::cuda {
 
-// The parameters of a kernel are 4,096 bytes at most, eight for each binding and for the workspace.
-inline constexpr uint32_t max_bindings = 511;
-
 class Kernel {
  public:
   // Loads a bundle's code for `program`. [any-thread; may block; may fail]
