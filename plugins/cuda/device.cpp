@@ -25,7 +25,7 @@ void Device::limits(tn_device_limits& out) const {
   context().driver().cuMemGetInfo(&free, &total);
   out.alignment = TN_MEMORY_ALIGNMENT;
   out.max_alloc_bytes = total;
-  out.max_bindings = max_bindings;
+  out.max_bindings = max_places;
   out.priorities = context().priorities();
   out.copy_bytes_per_second = context().bytes_per_second() / 2;  // a copy reads and writes
 }

@@ -306,6 +306,17 @@ TEST_CASE("nvrtc: options are taken and refused as the real one does") {
   CHECK(compile(store_source, {"--gpu-architecture=compute_90"}).image.empty());
 }
 
+TEST_CASE("nvrtc: a kernel takes 32,764 bytes of parameters, and none more") {
+  const auto source = [](int words) {
+    return "struct Many { int at[" + std::to_string(words) +
+           "]; };\nTN_ENTRY(last, Many) { (void)p.at[0]; }\n";
+  };
+  CHECK(compile(source(8191)).result == NVRTC_SUCCESS);
+  const Compiled more = compile(source(8192));
+  CHECK(more.result == NVRTC_ERROR_COMPILATION);
+  CHECK(more.log.find("formal parameter space overflowed") != std::string::npos);
+}
+
 TEST_CASE("nvrtc: a mistake in the source is named in the log") {
   const Compiled compiled = compile("struct P { int x; };\nTN_ENTRY(f, P) { undeclared = 1; }\n");
   CHECK(compiled.result == NVRTC_ERROR_COMPILATION);

@@ -20,6 +20,14 @@ Result<Grid> grid_of(const Module& module, const Entry& entry) {
   return Grid{.function = function, .blocks = entry.blocks, .threads = entry.threads};
 }
 
+// Whether the addresses of all bindings are few enough for the parameters of a kernel.
+Status check_places(const FragmentView& fragment, int nvrtc) {
+  if (fragment.binding_count() <= max_places_before_12_1 || nvrtc >= 1201) return {};
+  return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(),
+                                     " inputs and outputs, and NVRTC ", version_text(nvrtc * 10), " takes ",
+                                     max_places_before_12_1, ": install a newer cuda-nvrtc, or cut it"));
+}
+
 class GeneratedKernel : public Kernel {
  public:
   GeneratedKernel(Bundle bundle, uint64_t workspace, double cost_ns)
@@ -44,7 +52,7 @@ class GeneratedKernel : public Kernel {
   }
 
   Status launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace) override {
-    std::array<CUdeviceptr, max_bindings + 1> places;
+    std::array<CUdeviceptr, max_places + 1> places;
     CUdeviceptr all = places[bindings.size()] = place(workspace);
     for (size_t i = 0; i < bindings.size(); ++i) all |= places[i] = place(bindings[i]);
     return stream.launch(all % 16 == 0 ? wide_ : any_, places.data(), module_);
@@ -70,6 +78,7 @@ class Generator : public Engine {
     TN_TRY(check_fragment(fragment));
     const Result<const Nvrtc*> nvrtc = compiler_.nvrtc(driver_version());
     if (!nvrtc.ok()) return Status(TN_UNSUPPORTED, std::string(nvrtc.message()));
+    TN_TRY(check_places(fragment, (*nvrtc)->version()));
     out.alias_mask = honoured_aliases(fragment);
     return author::accept(out, transfer_ns(*gpu_->context(), fragment), workspace_of(fragment, target()));
   }
@@ -104,10 +113,7 @@ class Generator : public Engine {
 
   Result<Program> write(const FragmentView& fragment) const {
     TN_TRY(check_fragment(fragment));
-    if (fragment.binding_count() > max_bindings) {
-      return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(),
-                                         " inputs and outputs; a launch takes ", max_bindings));
-    }
+    TN_TRY(check_places(fragment, TN_TRY(compiler_.nvrtc(driver_version()))->version()));
     return write_program(fragment, target());
   }
 

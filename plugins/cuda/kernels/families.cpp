@@ -9,6 +9,14 @@ namespace tenon::cuda {
 namespace {
 
 constexpr Family rows[] = {
+    {.name = "updates",
+     .takes = takes_updates,
+     .most_nodes = 4096,
+     .most_bindings = max_places,
+     .check = check_updates,
+     .write = write_updates,
+     .workspace = workspace_of_updates,
+     .honoured = honoured_by_updates},
     {.name = "groups",
      .takes = takes_all,
      .most_nodes = 128,

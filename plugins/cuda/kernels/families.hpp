@@ -30,6 +30,13 @@ const Family& family_of(const FragmentView& fragment);
 
 // The rows' functions, each in the file of its family.
 
+// update.cpp: optimizers and loss scaling, many tensors in one launch.
+bool takes_updates(const FragmentView& fragment);
+Status check_updates(const FragmentView& fragment);
+Result<Program> write_updates(const FragmentView& fragment, const Target& target);
+uint64_t workspace_of_updates(const FragmentView& fragment, const Target& target);
+uint64_t honoured_by_updates(const FragmentView& fragment);
+
 // groups.cpp, forecast.cpp: elementwise nodes around reductions, and what moves elements.
 bool takes_all(const FragmentView& fragment);
 Status check_groups(const FragmentView& fragment);

@@ -16,6 +16,10 @@
 
 namespace tenon::cuda {
 
+// The parameters of a kernel are 32,764 bytes at most, eight for each binding and for the workspace; NVRTC before 12.1 takes
+// 4,096.
+constexpr uint32_t max_places = 4094, max_places_before_12_1 = 511;
+
 // What of the device a source and its launches may depend on.
 struct Target {
   uint32_t sm = 90;  // compute capability: 75 … 121

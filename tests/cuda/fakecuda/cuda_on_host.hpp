@@ -59,14 +59,16 @@ static inline const Thread** current_place() { return &current; }
 #define gridDim (::fakecuda::current->grid_size)
 static constexpr int warpSize = 32;
 
-// A kernel that takes one structure by value, in blocks of at most 256 threads.
-#define TN_ENTRY(name, Params)                                                                           \
-  static void name(const Params p);                                                                      \
-  static void fakecuda_run_##name(const void* p) { name(*static_cast<const Params*>(p)); }               \
-  extern "C" __attribute__((visibility("default"), used)) const ::fakecuda::Entry fakecuda_entry_##name; \
-  const ::fakecuda::Entry fakecuda_entry_##name = {                                                      \
-      ::fakecuda::version,        FAKECUDA_ARCH,        sizeof(Params), 256, &fakecuda_run_##name,       \
-      &::fakecuda::current_place, &::fakecuda::services};                                                \
+// A kernel that takes one structure by value, in blocks of at most 256 threads. Parameters have as much room as from CUDA 12.1
+// and sm_70 on.
+#define TN_ENTRY(name, Params)                                                                             \
+  static_assert(sizeof(Params) <= 32764, "formal parameter space overflowed: a kernel takes 32764 bytes"); \
+  static void name(const Params p);                                                                        \
+  static void fakecuda_run_##name(const void* p) { name(*static_cast<const Params*>(p)); }                 \
+  extern "C" __attribute__((visibility("default"), used)) const ::fakecuda::Entry fakecuda_entry_##name;   \
+  const ::fakecuda::Entry fakecuda_entry_##name = {                                                        \
+      ::fakecuda::version,        FAKECUDA_ARCH,        sizeof(Params), 256, &fakecuda_run_##name,         \
+      &::fakecuda::current_place, &::fakecuda::services};                                                  \
   static void name(const Params p)
 
 #ifndef FAKECUDA_BUILT_IN

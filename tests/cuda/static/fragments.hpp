@@ -19,5 +19,7 @@ struct Example {
 
 // [any-thread; does not block; may throw bad_alloc]
 std::vector<Example> examples();
+// Of examples(), those of optimizers and loss scaling.
+void add_updates(std::vector<Example>& out);
 
 }  // namespace tenon::cuda::test
