@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernel.hpp"
+#include "kernels/patterns.hpp"
 
 namespace tenon::cuda {
 
@@ -18,6 +19,7 @@ class Device {
   Result<std::unique_ptr<Stream>> create_stream(const tn_stream_options& options);
   Result<bool> peer(Device& other);
   Status supports(const tn_fragment& fragment, tn_support& out);
+  tn_pattern_list patterns() const noexcept { return published_patterns(); }
   Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
   Result<std::unique_ptr<Kernel>> load(const tn_fragment& fragment, std::span<const std::byte> saved);
 

@@ -272,6 +272,7 @@ std::vector<Example> examples() {
   add_movement(out);
   add_reductions(out);
   add_ops(out);
+  add_channels(out);
   return out;
 }
 

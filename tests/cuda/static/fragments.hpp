@@ -19,5 +19,7 @@ struct Example {
 
 // [any-thread; does not block; may throw bad_alloc]
 std::vector<Example> examples();
+// Parts of them, in a file each.
+void add_channels(std::vector<Example>& out);
 
 }  // namespace tenon::cuda::test
