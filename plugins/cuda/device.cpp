@@ -5,6 +5,7 @@
 #include "engine/generated.hpp"
 #include "engine/products.hpp"
 #include "kernels/patterns.hpp"
+#include "kernels/program.hpp"
 
 #include <tenon/author/support.hpp>
 

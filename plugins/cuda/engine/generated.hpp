@@ -8,9 +8,6 @@
 
 namespace tenon::cuda {
 
-// The parameters of a kernel are 4,096 bytes at most, eight for each binding and for the workspace.
-inline constexpr uint32_t max_bindings = 511;
-
 // [any-thread; does not block; cannot fail]
 Result<std::unique_ptr<Engine>> make_generator(const std::shared_ptr<Gpu>& gpu, const Tools& tools);
 

@@ -148,7 +148,7 @@ void Body::declare(Source& out) const {
     const Width width = width_of(trace_.space, value.sum, value.conditions, bytes_of(value.dtype), tile_);
     if (width.kind == Width::Kind::lane) continue;
     out.line("Lanes<", stored_type(value.dtype), ", ", width.kind == Width::Kind::once ? 1 : tile_.lanes,
-             "> x", i, "[", tile_.unroll, "];");
+             "> x", i, "[", is_shared(value) ? 1 : tile_.unroll, "];");
   }
 }
 
@@ -165,32 +165,56 @@ void Body::decode(Source& out, const std::vector<uint32_t>& loops, const std::st
   }
 }
 
-void Body::load(Source& out) const {
+// Its address and its conditions follow steady loops alone. What each lane finds for itself is not among them.
+bool Body::is_shared(const Value& value) const {
+  if (value.kind != Value::Kind::load || tile_.steady.empty()) return false;
+  const uint32_t bytes = bytes_of(value.dtype);
+  if (width_of(trace_.space, value.sum, value.conditions, bytes, tile_).kind == Width::Kind::lane)
+    return false;
+  const auto stays = [&](const Affine& sum) {
+    return std::ranges::all_of(sum.terms, [&](const Affine::Term& term) {
+      return std::ranges::find(tile_.steady, term.variable) != tile_.steady.end();
+    });
+  };
+  return stays(value.sum) && std::ranges::all_of(value.conditions, stays, &Condition::sum);
+}
+
+bool Body::shares() const {
+  return std::any_of(trace_.values.begin() + static_cast<std::ptrdiff_t>(first_),
+                     trace_.values.begin() + static_cast<std::ptrdiff_t>(last_),
+                     [&](const Value& value) { return is_shared(value); });
+}
+
+void Body::load(Source& out, bool shared) const {
   for (size_t i = first_; i < last_; ++i) {
-    const Value& value = trace_.values[i];
-    if (value.kind != Value::Kind::load) continue;
-    const uint32_t bytes = bytes_of(value.dtype);
-    const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
-    if (width.kind == Width::Kind::lane) continue;
-    const char* const read_only = frame_.schedule.homes[value.tensor].read_only ? "true" : "false";
-    const std::string from = text(frame_.address(value.tensor), " + (", spelled(value.sum, false), ")");
-    std::string made;
-    switch (width.kind) {
-      case Width::Kind::once:
-        made = text("load<1, ", bytes, ", ", read_only, ">(", from, ")");
-        break;
-      case Width::Kind::words:
-        made = text("load<", tile_.lanes, ", ", width.bytes, ", ", read_only, ">(", from, ")");
-        break;
-      default:
-        made = text("load_steps<", tile_.lanes, ", ", read_only, ">(", from, ", ", width.step, "ull)");
-    }
-    const std::string wanted = condition(value.conditions, false);
-    const uint32_t lanes = width.kind == Width::Kind::once ? 1 : tile_.lanes;
-    if (!wanted.empty())
-      made = text(wanted, " ? ", made, " : Lanes<", stored_type(value.dtype), ", ", lanes, ">{}");
-    out.line("x", i, "[u] = ", made, ";");
+    if (is_shared(trace_.values[i]) == shared) load_one(out, i);
   }
+}
+
+void Body::load_one(Source& out, size_t i) const {
+  const Value& value = trace_.values[i];
+  if (value.kind != Value::Kind::load) return;
+  const uint32_t bytes = bytes_of(value.dtype);
+  const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
+  if (width.kind == Width::Kind::lane) return;
+  const char* const read_only = frame_.schedule.homes[value.tensor].read_only ? "true" : "false";
+  const std::string from = text(frame_.address(value.tensor), " + (", spelled(value.sum, false), ")");
+  std::string made;
+  switch (width.kind) {
+    case Width::Kind::once:
+      made = text("load<1, ", bytes, ", ", read_only, ">(", from, ")");
+      break;
+    case Width::Kind::words:
+      made = text("load<", tile_.lanes, ", ", width.bytes, ", ", read_only, ">(", from, ")");
+      break;
+    default:
+      made = text("load_steps<", tile_.lanes, ", ", read_only, ">(", from, ", ", width.step, "ull)");
+  }
+  const std::string wanted = condition(value.conditions, false);
+  const uint32_t lanes = width.kind == Width::Kind::once ? 1 : tile_.lanes;
+  if (!wanted.empty())
+    made = text(wanted, " ? ", made, " : Lanes<", stored_type(value.dtype), ", ", lanes, ">{}");
+  out.line("x", i, is_shared(value) ? "[0] = " : "[u] = ", made, ";");
 }
 
 void Body::open_lanes(Source& out) const {
@@ -205,7 +229,8 @@ std::string Body::element(const Value& value) const {
   const uint32_t bytes = bytes_of(value.dtype);
   const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
   if (width.kind != Width::Kind::lane)
-    return text("widen(x", i, "[u].at[", width.kind == Width::Kind::once ? "0" : "v", "])");
+    return text("widen(x", i, is_shared(value) ? "[0]" : "[u]", ".at[",
+                width.kind == Width::Kind::once ? "0" : "v", "])");
   const char* const read_only = frame_.schedule.homes[value.tensor].read_only ? "true" : "false";
   const std::string wanted = condition(value.conditions, true);
   std::string made = text("load<1, ", bytes, ", ", read_only, ">(", frame_.address(value.tensor), " + (",
@@ -298,12 +323,12 @@ void Body::store(Source& out) const {
   }
 }
 
-// How many loads a chunk takes.
+// How many loads each chunk takes.
 uint32_t Body::words() const {
   uint32_t out = 0;
   for (size_t i = first_; i < last_; ++i) {
     const Value& value = trace_.values[i];
-    if (value.kind != Value::Kind::load) continue;
+    if (value.kind != Value::Kind::load || is_shared(value)) continue;
     const uint32_t bytes = bytes_of(value.dtype);
     const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
     out += width.kind == Width::Kind::words   ? tile_.lanes * bytes / width.bytes

@@ -2,9 +2,10 @@
 // body.hpp: what a thread does for its elements: loads, values, stores.
 //
 // A tile is `unroll` chunks of `lanes` neighbouring elements. All loads of a tile stand before the first use, so that they
-// are in flight together; each tensor is moved in the widest words that its strides leave aligned.
-// Names: p.at[n] addresses; i<n> a loop, j<n> the same for one lane; d<n> a derived variable; x<n>[u] what value n loaded;
-// t<n> value n; y<n> what is stored of it; u the chunk, v the lane.
+// are in flight together; each tensor is moved in the widest words that its strides leave aligned, and what all chunks of a
+// tile share is loaded once.
+// Names: p.at[n] addresses; i<n> a loop, j<n> the same for one lane; d<n> a derived variable; x<n>[u] what value n loaded,
+// x<n>[0] for all; t<n> value n; y<n> what is stored of it; u the chunk, v the lane.
 // Invariant: the text depends on the trace alone.
 #pragma once
 
@@ -20,6 +21,8 @@ constexpr uint32_t no_variable = UINT32_MAX;
 struct Tile {
   uint32_t lanes = 1, unroll = 1;
   uint32_t variable = no_variable;  // the loop that lanes walk; none for one lane
+  // Loops that are where they are for all chunks of a tile: what follows no others is loaded once.
+  std::vector<uint32_t> steady{};
 };
 
 // How an access moves the lanes of a chunk.
@@ -62,8 +65,10 @@ class Body {
   void decode(Source& out, const std::vector<uint32_t>& loops, const std::string& chunk) const;
   // Derived variables that all lanes share: once in each scope that loads, computes or stores.
   void derive_shared(Source& out) const { derive(out, false); }
-  // Loads; in a loop over u.
-  void load(Source& out) const;
+  // Loads of what all chunks share, once; then those of a chunk, in a loop over u.
+  bool shares() const;
+  void load_shared(Source& out) const { load(out, true); }
+  void load(Source& out) const { load(out, false); }
   // The loop over v, and the values of one lane.
   void open_lanes(Source& out) const;
   void compute(Source& out) const;
@@ -80,6 +85,9 @@ class Body {
  private:
   uint32_t words() const;
   bool draws() const;
+  bool is_shared(const Value& value) const;
+  void load(Source& out, bool shared) const;
+  void load_one(Source& out, size_t i) const;
   std::string spelled(const Affine& sum, bool in_lane) const;
   std::string name(uint32_t variable, bool in_lane) const;
   std::string condition(const std::vector<Condition>& conditions, bool in_lane) const;

@@ -30,7 +30,8 @@ class Elementwise {
   Entry write(Source& out, const std::string& name, uint32_t lanes) const {
     const int64_t count = trace_.space.count(false), tail = loops_.size() == 1 ? count % lanes : 0;
     const auto chunks = static_cast<uint64_t>(count / lanes);
-    Tile tile{.lanes = lanes, .variable = lanes > 1 ? loops_.back() : no_variable};
+    Tile tile{
+        .lanes = lanes, .variable = lanes > 1 ? loops_.back() : no_variable, .steady = steady_loops(lanes)};
     // Of a small tensor every processor gets a part before any thread gets a second chunk.
     tile.unroll = body(tile).unroll(chunks / (uint64_t{block_threads} * target_.multiprocessors * 4));
     const uint64_t per_block = uint64_t{tile.unroll} * block_threads;
@@ -43,6 +44,17 @@ class Elementwise {
   }
 
  private:
+  // A thread's chunks are a block's threads apart, so loops that turn over within a block are where they were.
+  std::vector<uint32_t> steady_loops(uint32_t lanes) const {
+    std::vector<uint32_t> out;
+    int64_t period = 1;
+    for (size_t n = loops_.size(); n-- > 1;) {
+      period *= trace_.space.variables()[loops_[n]].extent / (n + 1 == loops_.size() ? lanes : 1);
+      if (block_threads % period != 0) break;
+      out.push_back(loops_[n]);
+    }
+    return out;
+  }
   Body body(const Tile& tile) const { return Body(frame_, trace_, tile, 0, trace_.values.size()); }
 
   void write_tile(Source& out, const Body& body, const Tile& tile, uint64_t chunks, uint64_t blocks) const {
@@ -62,6 +74,12 @@ class Elementwise {
       if (!even) out.close();
       out.close();
     };
+    if (body.shares()) {
+      out.open("if (first < ", chunks, index == "u64" ? "ull)" : "u)");
+      body.decode(out, loops_, "first");
+      body.load_shared(out);
+      out.close();
+    }
     open();
     body.load(out);
     close();

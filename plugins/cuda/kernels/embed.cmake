@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -D from=FOLDER -D to=FILE.cpp -P embed.cmake: joins the prelude's parts into one string of C++.
 # Invariant: a raw string literal may not be too long for a compiler, so it is cut into pieces at line ends.
-set(parts prelude.cuh math.cuh cast.cuh random.cuh fold.cuh update.cuh)
+set(parts prelude.cuh math.cuh cast.cuh random.cuh fold.cuh pool.cuh sort.cuh update.cuh)
 set(prelude "")
 foreach(part IN LISTS parts)
   file(READ "${from}/${part}" text)

@@ -44,4 +44,35 @@ Result<Program> write_groups(const FragmentView& fragment, const Target& target)
 uint64_t workspace_of_groups(const FragmentView& fragment, const Target& target);
 uint64_t honoured_by_groups(const FragmentView& fragment);
 
+// pool.cpp, pool_grad.cpp: windows over images.
+bool takes_pool(const FragmentView& fragment);
+Status check_pool(const FragmentView& fragment);
+Result<Program> write_pool(const FragmentView& fragment, const Target& target);
+uint64_t workspace_of_pool(const FragmentView& fragment, const Target& target);
+
+// global_pool.cpp: a mean over images, among what groups take.
+bool takes_global_pool(const FragmentView& fragment);
+Status check_global_pool(const FragmentView& fragment);
+Result<Program> write_global_pool(const FragmentView& fragment, const Target& target);
+uint64_t workspace_of_global_pool(const FragmentView& fragment, const Target& target);
+uint64_t honoured_by_global_pool(const FragmentView& fragment);
+
+// embedding_grad.cpp: sums by index.
+bool takes_embedding_grad(const FragmentView& fragment);
+Status check_embedding_grad(const FragmentView& fragment);
+Result<Program> write_embedding_grad(const FragmentView& fragment, const Target& target);
+uint64_t workspace_of_embedding_grad(const FragmentView& fragment, const Target& target);
+
+// batch_norm.cpp: normalisations by channel, with the elementwise nodes around them.
+bool takes_batch_norm(const FragmentView& fragment);
+Status check_batch_norm(const FragmentView& fragment);
+Result<Program> write_batch_norm(const FragmentView& fragment, const Target& target);
+uint64_t workspace_of_batch_norm(const FragmentView& fragment, const Target& target);
+uint64_t honoured_by_batch_norm(const FragmentView& fragment);
+
+// Whether two tensors of equal addresses would have every element in the same place.
+bool same_places(author::TensorView a, author::TensorView b);
+// Of families that keep nothing in place.
+inline uint64_t honours_nothing(const FragmentView&) { return 0; }
+
 }  // namespace tenon::cuda

@@ -17,15 +17,6 @@ constexpr size_t most_tensors = 512;
 
 uint64_t rounded_up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-bool same_places(TensorView a, TensorView b) {
-  if (!author::same_dims(a, b) || a.dtype() != b.dtype()) return false;
-  const auto x = a.strides(), y = b.strides();
-  for (uint32_t i = 0; i < a.rank(); ++i) {
-    if (a.dims()[i] > 1 && x[i] != y[i]) return false;
-  }
-  return true;
-}
-
 // Whether everything made of `tensor` is made element by element, over the same dims: then all of it is one kernel, which
 // reads an element where it writes that element.
 bool stays_in_place(const FragmentView& fragment, uint32_t tensor) {
@@ -47,6 +38,15 @@ bool stays_in_place(const FragmentView& fragment, uint32_t tensor) {
 }
 
 }  // namespace
+
+bool same_places(TensorView a, TensorView b) {
+  if (!author::same_dims(a, b) || a.dtype() != b.dtype()) return false;
+  const auto x = a.strides(), y = b.strides();
+  for (uint32_t i = 0; i < a.rank(); ++i) {
+    if (a.dims()[i] > 1 && x[i] != y[i]) return false;
+  }
+  return true;
+}
 
 uint64_t honoured_by_groups(const FragmentView& fragment) {
   uint64_t out = 0;

@@ -65,6 +65,8 @@ Status check_written(const FragmentView& fragment, const NodeView& node) {
   return node.unsupported(text("layout '", layout, "' is not known here: there are none but strided ones"));
 }
 
+}  // namespace
+
 void write_constants(const Frame& frame, Source& out) {
   const auto tensors = static_cast<uint32_t>(frame.fragment.tensors().size());
   for (uint32_t t = 0; t < tensors; ++t) {
@@ -73,8 +75,6 @@ void write_constants(const Frame& frame, Source& out) {
     out.plain(constant_array(text("constant", t), tensor));
   }
 }
-
-}  // namespace
 
 bool takes_all(const FragmentView&) { return true; }
 

@@ -8,6 +8,8 @@
 
 namespace tenon::cuda {
 
+// The arrays of the fragment's constants, which its kernels read.
+void write_constants(const Frame& frame, Source& out);
 // Adds a group's entries to `source` and its steps to `steps`; `number` makes their names.
 void write_elementwise(const Frame& frame, Trace& trace, const Target& target, uint32_t number,
                        Source& source, std::vector<Step>& steps);

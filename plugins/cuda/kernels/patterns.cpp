@@ -18,7 +18,12 @@ constexpr uint32_t maybe = TN_PATTERN_OPTIONAL, kept = TN_PATTERN_OUTPUT;
 
 constexpr uint32_t matmul[] = {TN_OP_matmul}, add[] = {TN_OP_add}, gelu[] = {TN_OP_gelu},
                    gelu_grad[] = {TN_OP_gelu_grad}, sum[] = {TN_OP_sum};
-constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu};
+constexpr uint32_t relu_or_gelu[] = {TN_OP_relu, TN_OP_gelu};
+constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu};
+constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
+                                        TN_OP_silu_grad};
+constexpr uint32_t batch_norm[] = {TN_OP_batch_norm_train, TN_OP_batch_norm_infer, TN_OP_batch_norm_apply};
+constexpr uint32_t batch_norm_back[] = {TN_OP_batch_norm_grad, TN_OP_batch_norm_grad_apply};
 
 template <uint32_t... operands>
 constexpr uint32_t reads[] = {operands...};
@@ -33,11 +38,25 @@ constexpr tn_pattern_step step(const uint32_t (&ops)[count], uint32_t flags = 0)
           .reserved = 0};
 }
 
+constexpr tn_pattern_step bn_act[] = {
+    step<in0>(batch_norm, kept),
+    step<0>(activation),
+};
+constexpr tn_pattern_step bn_add_act[] = {
+    step<in0>(batch_norm, kept),
+    step<0, in1>(add, kept),
+    step<1>(activation),
+};
+constexpr tn_pattern_step act_bn_backward[] = {
+    step<in0, in1>(activation_grad, kept),
+    step<0>(batch_norm_back),
+};
+
 constexpr tn_pattern_step product_epilogue[] = {
     step<in0, in1>(matmul),
     step<0, in2>(add, maybe),  // bias
     step<1, in3>(add, maybe),  // residual
-    step<2>(activation, maybe),
+    step<2>(relu_or_gelu, maybe),
 };
 // Where gelu's input is wanted for its gradient.
 constexpr tn_pattern_step product_gelu_kept[] = {
@@ -63,6 +82,9 @@ constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]
 
 // Those of products last: without a library for them the others are published alone.
 constexpr tn_pattern pattern_rows[] = {
+    row("bn_act", bn_act),
+    row("bn_add_act", bn_add_act),
+    row("act_bn_backward", act_bn_backward),
     row("product_epilogue", product_epilogue),
     row("product_gelu_kept", product_gelu_kept),
     row("product_bias_gelu_kept", product_bias_gelu_kept),

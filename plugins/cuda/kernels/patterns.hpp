@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // patterns.hpp: the fusions that this plugin publishes, as data.
 //
-// Groups of elementwise nodes around a reduction are one kernel without being published.
+// Elementwise groups, and what leads to and from a reduction, need no row: hosts grow those by themselves.
 // Invariant: what a pattern describes is one kernel here wherever types and strides allow it; `supports` says so, or why not.
 #pragma once
 

@@ -192,10 +192,16 @@ class Reduction {
     for (size_t n = 0; n < group_.reductions.size(); ++n) declare_part(out, n, g.lanes);
     const uint64_t per_slice = (g.folded + g.slices - 1) / g.slices;
     Tile walked = tile(g);
+    walked.steady = kept_;
     const Body chunk(frame_, trace_, walked, 0, trace_.folded_values);
     walked.unroll = chunk.unroll(per_slice / g.along);
     const Body body(frame_, trace_, walked, 0, trace_.folded_values);
     body.declare(out);
+    if (body.shares()) {
+      out.open("if (live)");
+      body.load_shared(out);
+      out.close();
+    }
     std::string begin = "0", end = number(g.folded);
     if (g.slices > 1) {
       begin = text("slice * ", number(per_slice));

@@ -273,6 +273,7 @@ std::vector<Example> examples() {
   add_reductions(out);
   add_ops(out);
   add_updates(out);
+  add_channels(out);
   return out;
 }
 

@@ -19,7 +19,8 @@ struct Example {
 
 // [any-thread; does not block; may throw bad_alloc]
 std::vector<Example> examples();
-// Of examples(), those of optimizers and loss scaling.
+// Parts of them, in a file each.
+void add_channels(std::vector<Example>& out);
 void add_updates(std::vector<Example>& out);
 
 }  // namespace tenon::cuda::test
