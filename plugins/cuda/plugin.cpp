@@ -28,6 +28,7 @@ class Plugin {
   using Stream = cuda::Stream;
   using Kernel = cuda::Kernel;
   using Capture = cuda::Captured;
+  using Comm = cuda::Comm;
 
   explicit Plugin(author::Host host) : compiler_(host) {}
 
