@@ -92,7 +92,7 @@ Result<std::unique_ptr<cuda::Device>> Plugin::open(uint32_t ordinal, const tn_de
   return std::make_unique<cuda::Device>(TN_TRY(gpu(ordinal)), compiler_);
 }
 
-// This plugin runs no threads of its own; what is on its way is waited for.
+// No thread of this plugin runs but a communicator's, for as long as it lives; what is on its way is waited for.
 Status Plugin::quiesce() {
   std::vector<std::shared_ptr<Gpu>> open;
   {

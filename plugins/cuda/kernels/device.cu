@@ -85,8 +85,8 @@ template <int bytes>
 __device__ inline void move_words(u64 to, u64 from, u64 count) {
   const u64 up = (bytes - to % bytes) % bytes, head = up < count ? up : count, words = (count - head) / bytes;
   const u64 first = u64(blockIdx.x) * blockDim.x + threadIdx.x, step = u64(gridDim.x) * blockDim.x;
-  u8* const bytes_to = reinterpret_cast<u8*>(to);
-  const u8* const bytes_from = reinterpret_cast<const u8*>(from);
+  u8* const bytes_to = pointer<u8>(to);
+  const u8* const bytes_from = pointer<const u8>(from);
   for (u64 i = first; i < words; i += step)
     reinterpret_cast<Word<bytes>*>(bytes_to + head)[i] = reinterpret_cast<const Word<bytes>*>(bytes_from + head)[i];
   for (u64 i = first; i < head; i += step) bytes_to[i] = bytes_from[i];

@@ -7,11 +7,21 @@
 
 namespace tn {
 
+// A pointer from an address that was read: the compiler is told that it is a global one.
+template <class T>
+__device__ inline T* pointer(u64 at) {
+  void* const plain = reinterpret_cast<void*>(at);
+#ifdef __CUDA_ARCH__
+  __builtin_assume(__isGlobal(plain));
+#endif
+  return static_cast<T*>(plain);
+}
+
 struct Exchange {
   u64 slot;
   u32 members;
 
-  __device__ u64 word(u64 at) const { return reinterpret_cast<const volatile u64*>(slot)[at]; }
+  __device__ u64 word(u64 at) const { return pointer<const volatile u64>(slot)[at]; }
   // After the index come a "ready" and a "done" of each member, then what each has told.
   __device__ u64 told(u32 member, u32 what) const { return word(1 + 2 * members + u64(member) * (3 + members) + what); }
   __device__ bool stands(u64 index) const { return word(0) == index; }

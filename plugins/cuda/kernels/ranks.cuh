@@ -47,7 +47,7 @@ struct Told {
     out[m] = exchange.out(m) + p.first * sizeof(T);
     if (!scaled) return;
     const u64 at = exchange.factor_at(m);
-    factor[m] = at != 0 ? widen(*reinterpret_cast<const T*>(at)) : factor_from<Register<T>>(exchange.factor(m));
+    factor[m] = at != 0 ? widen(*pointer<const T>(at)) : factor_from<Register<T>>(exchange.factor(m));
   }
   // Whether all lie alike to a multiple of 16.
   __device__ void compare(const RanksParameters& p) {
@@ -64,7 +64,7 @@ __device__ inline void join_ranks(const RanksParameters& p, const Told<T>& told,
   R sum[n];
 #pragma unroll 4
   for (u32 m = 0; m < p.members; ++m) {
-    const Lanes<T, n> brought = load<n, n * sizeof(T), false>(reinterpret_cast<const T*>(told.in[m]) + i);
+    const Lanes<T, n> brought = load<n, n * sizeof(T), false>(pointer<const T>(told.in[m]) + i);
 #pragma unroll
     for (int l = 0; l < n; ++l) {
       R x = widen(brought.at[l]);
@@ -79,7 +79,7 @@ __device__ inline void join_ranks(const RanksParameters& p, const Told<T>& told,
     result.at[l] = stored<T>(sum[l]);
   }
   for (u32 m = p.out_begin; m < p.out_end; ++m)
-    store<n, n * sizeof(T)>(reinterpret_cast<T*>(told.out[m]) + i, result);
+    store<n, n * sizeof(T)>(pointer<T>(told.out[m]) + i, result);
 }
 
 template <class T, class Join, bool scaled, bool mean>
