@@ -7,6 +7,7 @@
 
 #include <tenon/result.hpp>
 
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -18,14 +19,17 @@ class Fate {
   void fail(const Error& why) {
     const std::lock_guard lock(mutex_);
     if (!failure_) failure_ = why;
+    failed_.store(true, std::memory_order_release);
   }
   // [any-thread; does not block; may fail]
   Status failure() const {
+    if (!failed_.load(std::memory_order_acquire)) return {};
     const std::lock_guard lock(mutex_);
-    return failure_ ? Status(*failure_) : Status();
+    return Status(*failure_);
   }
 
  private:
+  std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;
   std::optional<Error> failure_{};
 };

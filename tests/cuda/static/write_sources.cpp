@@ -32,7 +32,8 @@ int main(int count, char** words) {
   for (uint32_t dtype = TN_DTYPE_bool; dtype <= TN_DTYPE_f64; ++dtype) {
     const std::string name = std::string("ranks_") + tenon::author::dtype_name(dtype);
     if (count > 2 && name.find(words[2]) == std::string::npos) continue;
-    std::ofstream(std::string(words[1]) + "/" + name + ".cu", std::ios::binary) << tenon::cuda::write_ranks(dtype);
+    std::ofstream(std::string(words[1]) + "/" + name + ".cu", std::ios::binary)
+        << tenon::cuda::write_ranks(dtype);
     ++written;
   }
   std::printf("%d sources in %s\n", written, words[1]);
