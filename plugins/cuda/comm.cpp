@@ -64,7 +64,9 @@ Result<uint64_t> Comm::reach(const tn_span& span, uint64_t multiple, uint32_t in
     return Status(TN_INVALID, text("operation ", index, ": ", what, " begins at address ", at,
                                    ", which is no multiple of its type's ", multiple, " bytes"));
   }
-  if (span.memory != nullptr && author::object<Memory>(span.memory).is_borrowed() && room_->spans_devices()) {
+  const bool ours = span.space == TN_SPACE_MEMORY &&
+                    (span.memory == nullptr || !author::object<Memory>(span.memory).is_borrowed());
+  if (!ours && room_->spans_devices()) {
     return Status(
         TN_UNSUPPORTED,
         text("operation ", index, ": ", what,
