@@ -70,8 +70,8 @@ Result<uint64_t> Comm::reach(const tn_span& span, uint64_t multiple, uint32_t in
     return Status(
         TN_UNSUPPORTED,
         text("operation ", index, ": ", what,
-             " is imported memory, which the other ranks' devices may not reach: copy it to memory of "
-             "this plugin"));
+             " is imported memory, or an address, which the other ranks' devices may not reach: copy it to "
+             "memory of this plugin"));
   }
   return at;
 }
