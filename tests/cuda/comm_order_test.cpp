@@ -21,7 +21,7 @@ using namespace tenon::test;
 namespace {
 
 constexpr uint32_t size = 3, rounds = 5;
-constexpr uint64_t count = 40, block = 4 * count;
+constexpr uint64_t count = 96, block = 4 * count;  // so that each rank has a slice of a sum
 constexpr uint64_t second = 1'000'000'000;
 
 void configure_driver(const std::string& settings) {
