@@ -96,6 +96,23 @@ Result<std::unique_ptr<Kernel>> Device::load(const tn_fragment& fragment, std::s
   return engine_of(view).load(view, saved);
 }
 
+Status Device::make_comm_id(std::span<std::byte> id) {
+  TN_TRY(context().alive());
+  comm::Place::fresh().write(id);
+  return {};
+}
+
+Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, std::span<const std::byte> id,
+                                                  const tn_comm_options& options) {
+  TN_TRY(context().alive());
+  const comm::Place place = TN_TRY(comm::Place::read(id));
+  const char* const name = options.name != nullptr ? options.name : "unnamed";
+  if (!place.is_here()) return comm::refuse_elsewhere(place, rank, name, options.store);
+  return Comm::create(
+      place, {.rank = rank, .size = size, .timeout_ns = options.timeout_ns, .name = name, .gpu = gpu_},
+      tools_.compiler, options);
+}
+
 Result<std::unique_ptr<Stream>> Device::import_stream(CUstream native) {
   return Stream::import(gpu_, native);
 }

@@ -4,6 +4,7 @@
 // Invariant: all handles of one GPU share one context, so their streams and memories go together.
 #pragma once
 
+#include "comm.hpp"
 #include "kernel.hpp"
 
 namespace tenon::cuda {
@@ -22,6 +23,11 @@ class Device {
   Status supports(const tn_fragment& fragment, tn_support& out);
   Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options& options);
   Result<std::unique_ptr<Kernel>> load(const tn_fragment& fragment, std::span<const std::byte> saved);
+
+  Result<uint64_t> comm_id_bytes() { return comm::id_bytes; }
+  Status make_comm_id(std::span<std::byte> id);
+  Result<std::unique_ptr<Comm>> create_comm(uint32_t rank, uint32_t size, std::span<const std::byte> id,
+                                            const tn_comm_options& options);
 
   // tn.import/1
   Result<std::unique_ptr<Stream>> import_stream(CUstream native);

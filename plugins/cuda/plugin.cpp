@@ -29,6 +29,7 @@ class Plugin {
   using Stream = cuda::Stream;
   using Kernel = cuda::Kernel;
   using Capture = cuda::Captured;
+  using Comm = cuda::Comm;
 
   explicit Plugin(author::Host host) : tools_(host) {}
 
@@ -92,7 +93,7 @@ Result<std::unique_ptr<cuda::Device>> Plugin::open(uint32_t ordinal, const tn_de
   return cuda::Device::make(TN_TRY(gpu(ordinal)), tools_);
 }
 
-// This plugin runs no threads of its own; what is on its way is waited for.
+// No thread of this plugin runs but a communicator's, for as long as it lives; what is on its way is waited for.
 Status Plugin::quiesce() {
   std::vector<std::shared_ptr<Gpu>> open;
   {

@@ -47,10 +47,40 @@ Status Stream::note(Status status) {
 }
 
 Status Stream::takes_work() {
+  if (shares_.load(std::memory_order_relaxed)) TN_TRY(fate());
   if (promises_ == nullptr) return {};
   TN_TRY(note(promises_->failure()));
   return Status(TN_INVALID,
                 "this stream has made promises, and so carries no other work: use another stream");
+}
+
+Result<CUstream> Stream::lend() {
+  TN_TRY(takes_work());
+  const Bound bound(context_.driver(), context_.handle());
+  TN_TRY(refuse_in_capture("a collective of ranks that are threads"));
+  dirty_ = true;
+  return native_;
+}
+
+// What nobody else refers to any more has ended well, or has failed already.
+void Stream::share(std::shared_ptr<const Fate> fate) {
+  const std::lock_guard lock(shared_mutex_);
+  std::erase_if(shared_, [](const Shared& s) { return s.fate.use_count() == 1 && s.fate->failure().ok(); });
+  shared_.push_back({.after = timeline_.newest(), .fate = std::move(fate)});
+  shares_.store(true, std::memory_order_relaxed);
+}
+
+Status Stream::fate(uint64_t value) {
+  const std::lock_guard lock(shared_mutex_);
+  for (const Shared& shared : shared_) {
+    if (shared.after >= value) break;
+    const Status said = shared.fate->failure();
+    if (said.ok()) continue;
+    Error told = said.error();
+    told.flags |= TN_ERROR_ASYNC;
+    return note(Status(std::move(told)));
+  }
+  return {};
 }
 
 std::shared_ptr<Capturing> Stream::capturing() {
@@ -133,6 +163,7 @@ Result<uint64_t> Stream::record(uint32_t flags) {
     TN_TRY(note(promises_->failure()));
     return promises_->newest();
   }
+  TN_TRY(fate());
   const bool timed = (flags & TN_RECORD_TIMED) != 0;
   if (!dirty_ && !timed && !borrowed_) return timeline_.newest();
   const Bound bound(context_.driver(), context_.handle());
@@ -213,6 +244,7 @@ Result<uint64_t> Stream::completed() {
   const Bound bound(context_.driver(), context_.handle());
   Result<uint64_t> reached = timeline_.completed();
   if (!reached.ok()) return note(std::move(reached).failure());
+  TN_TRY(fate(*reached));
   return std::min(*reached, capture_floor_.load());
 }
 
@@ -224,7 +256,8 @@ Status Stream::sync(uint64_t value, uint64_t timeout_ns) {
                                    "replay, never by itself"));
   }
   const Bound bound(context_.driver(), context_.handle());
-  return note(timeline_.sync(value, timeout_ns));
+  TN_TRY(note(timeline_.sync(value, timeout_ns)));
+  return fate(value);
 }
 
 Result<uint64_t> Stream::timestamp(uint64_t value) {
@@ -288,7 +321,9 @@ Status Stream::finish(uint32_t mode) {
   busy ? gpu_->leave_busy(native_) : gpu_->leave(native_);
   if (!borrowed_) context_.driver().cuStreamDestroy(native_);
   if (last.ok()) last = std::move(broken);
-  if (busy || (told_ && !last.ok())) return {};
+  const bool told = told_;
+  if (last.ok()) last = fate();
+  if (busy || (told && !last.ok())) return {};
   if (!last.ok() || unkept == 0 || mode == TN_DESTROY_ABANDON) return last;
   return Status(TN_INVALID,
                 text(unkept, " promises of this stream were never kept; whoever waits for them goes on"));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "engine/capture.hpp"
+#include "engine/fate.hpp"
 #include "engine/timeline.hpp"
 #include "engine/transfer.hpp"
 
@@ -51,6 +52,12 @@ class Stream {
   Status signal(uint64_t value, int32_t code);
   Status finish(uint32_t mode);
 
+  // The native stream, for work that a communicator is about to enqueue. TN_INVALID in a capture.
+  Result<CUstream> lend();
+  // From here on the stream fails with `fate`.
+  void share(std::shared_ptr<const Fate> fate);
+  const std::shared_ptr<Gpu>& gpu() const noexcept { return gpu_; }
+
   // tn.capture/1
   Status begin_capture();
   Result<std::unique_ptr<Captured>> end_capture();
@@ -79,6 +86,8 @@ class Stream {
   Status drain(uint32_t mode);
   void drop_capture();
   Status note(Status status);
+  // The first failure of what it shares, enqueued before `value` was recorded.
+  Status fate(uint64_t value = UINT64_MAX);
 
   std::shared_ptr<Gpu> gpu_;
   Context& context_;
@@ -89,6 +98,13 @@ class Stream {
   bool gone_ = false;              // finish was called
   Timeline timeline_;
   std::unique_ptr<Promises> promises_{};
+  struct Shared {
+    uint64_t after = 0;  // the newest value when it came
+    std::shared_ptr<const Fate> fate{};
+  };
+  std::atomic<bool> shares_{false};
+  std::mutex shared_mutex_;  // of shared_
+  std::vector<Shared> shared_{};
   std::mutex capture_mutex_;  // others look at what we capture when they wait
   std::shared_ptr<Capturing> capturing_{};
   std::atomic<uint64_t> capture_floor_{UINT64_MAX};  // values above were recorded in the capture going on

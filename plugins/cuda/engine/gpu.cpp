@@ -79,6 +79,7 @@ Status Gpu::load_own() {
   const Relaxed relaxed(context_->driver());
   if (own_ == nullptr) TN_CUDA_IN(*context_, cuModuleLoadData, &own_, device_image());
   TN_CUDA_IN(*context_, cuModuleGetFunction, &fill_, own_, "fill");
+  TN_CUDA_IN(*context_, cuModuleGetFunction, &pull_, own_, "pull");
   TN_CUDA_IN(*context_, cuModuleGetFunction, &copy_box_, own_, "copy_box");
   return {};
 }
@@ -93,6 +94,12 @@ Result<CUfunction> Gpu::copy_box() {
   const std::lock_guard lock(mutex_);
   TN_TRY(load_own());
   return copy_box_;
+}
+
+Result<CUfunction> Gpu::pull() {
+  const std::lock_guard lock(mutex_);
+  TN_TRY(load_own());
+  return pull_;
 }
 
 }  // namespace tenon::cuda

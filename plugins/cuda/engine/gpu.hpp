@@ -47,10 +47,11 @@ class Gpu {
   Words& words() noexcept { return words_; }
   Staging& staging() noexcept { return staging_; }
 
-  // The kernels that come with the plugin: fill, copy_box. Loaded by the first who asks; the context is current.
+  // The kernels that come with the plugin: fill, copy_box, pull. Loaded by the first who asks; the context is current.
   // [any-thread; may block; may fail]
   Result<CUfunction> fill();
   Result<CUfunction> copy_box();
+  Result<CUfunction> pull();
 
   // The streams that may be running code of this device.
   void enter(CUstream stream);
@@ -75,7 +76,7 @@ class Gpu {
   std::vector<CUmodule> retired_{};
   bool strays_ = false;
   CUmodule own_ = nullptr;
-  CUfunction fill_ = nullptr, copy_box_ = nullptr;
+  CUfunction fill_ = nullptr, copy_box_ = nullptr, pull_ = nullptr;
 };
 
 }  // namespace tenon::cuda

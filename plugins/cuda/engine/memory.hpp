@@ -20,6 +20,8 @@ class Memory {
   Result<uint64_t> address() noexcept { return static_cast<uint64_t>(address_); }
   CUdeviceptr place() const noexcept { return address_; }
   const Context& context() const noexcept { return *gpu_->context(); }
+  // Somebody else's, which peers need not reach.
+  bool is_borrowed() const noexcept { return storage_ == nullptr && bytes_ != 0; }
 
  private:
   std::shared_ptr<Gpu> gpu_;

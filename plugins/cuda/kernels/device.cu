@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// device.cu: the kernels that come compiled, for what streams do before any fragment is: filling and copying boxes.
+// device.cu: the kernels that come compiled, for what streams do before any fragment is: filling, copying boxes, and moving what
+// ranks of a communicator give each other.
 //
 // Memory-bound: n bytes filled take n over the memory's bandwidth, copied twice that.
 // Invariant: no byte outside the destination is written, whatever the alignment.
 #include "prelude.cuh"
 
 #include "device.hpp"
+#include "exchange.cuh"
 
 namespace tn {
 
 using tenon::cuda::BoxParameters;
 using tenon::cuda::FillParameters;
+using tenon::cuda::PullParameters;
 
 // The pattern as it reads `shift` bytes after its start.
 __device__ inline u64 turned(u64 pattern, u64 shift) {
@@ -75,6 +78,43 @@ TN_ENTRY(copy_box, BoxParameters) {
     copy_words<2>(p);
   else
     copy_words<1>(p);
+}
+
+// Words of `bytes` where both sides are alike to that size, and single bytes before and after.
+template <int bytes>
+__device__ inline void move_words(u64 to, u64 from, u64 count) {
+  const u64 up = (bytes - to % bytes) % bytes, head = up < count ? up : count, words = (count - head) / bytes;
+  const u64 first = u64(blockIdx.x) * blockDim.x + threadIdx.x, step = u64(gridDim.x) * blockDim.x;
+  u8* const bytes_to = pointer<u8>(to);
+  const u8* const bytes_from = pointer<const u8>(from);
+  for (u64 i = first; i < words; i += step)
+    reinterpret_cast<Word<bytes>*>(bytes_to + head)[i] = reinterpret_cast<const Word<bytes>*>(bytes_from + head)[i];
+  for (u64 i = first; i < head; i += step) bytes_to[i] = bytes_from[i];
+  for (u64 i = head + words * bytes + first; i < count; i += step) bytes_to[i] = bytes_from[i];
+}
+__device__ inline void move_bytes(u64 to, u64 from, u64 count) {
+  const u64 odd = to ^ from;
+  if (odd % 16 == 0)
+    move_words<16>(to, from, count);
+  else if (odd % 8 == 0)
+    move_words<8>(to, from, count);
+  else if (odd % 4 == 0)
+    move_words<4>(to, from, count);
+  else if (odd % 2 == 0)
+    move_words<2>(to, from, count);
+  else
+    move_words<1>(to, from, count);
+}
+
+TN_ENTRY(pull, PullParameters) {
+  __shared__ u64 from[16];
+  const Exchange exchange{p.slot, p.members};
+  if (threadIdx.x < p.members) from[threadIdx.x] = exchange.block(threadIdx.x, p.me);
+  const bool stands = exchange.stands(p.index);
+  __syncthreads();
+  if (!stands) return;
+  for (u32 m = 0; m < p.members; ++m)
+    if (p.bytes[m] != 0 && p.to[m] != from[m]) move_bytes(p.to[m], from[m], p.bytes[m]);
 }
 
 }  // namespace tn

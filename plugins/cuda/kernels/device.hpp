@@ -21,6 +21,14 @@ struct BoxParameters {
   unsigned long long dst, src, extent[4], dst_stride[4], src_stride[4];
 };
 
+// "pull": what `me` gets of an exchange (comm/board.hpp): from the block that each member holds for it, bytes[m] bytes to to[m],
+// any alignment. Does nothing where the exchange at `slot` is not, or no more, the one of `index`.
+struct PullParameters {
+  unsigned long long slot, index;
+  unsigned members, me;
+  unsigned long long to[16], bytes[16];
+};
+
 #ifndef __CUDACC__
 // The fatbin that holds them.
 const void* device_image() noexcept;

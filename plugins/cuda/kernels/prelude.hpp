@@ -9,6 +9,8 @@
 namespace tenon::cuda {
 
 std::string_view prelude_source() noexcept;
+// What sources of reductions over ranks have besides: exchange.cuh and ranks.cuh.
+std::string_view ranks_source() noexcept;
 
 // What every source begins and ends with: the prelude, and the one argument of its entries, `p.at[]`: the addresses of `bindings`
 // tensors, and last that of the workspace. [any-thread; does not block; cannot fail]

@@ -162,6 +162,20 @@ CUresult cuStreamWaitValue64(CUstream handle, CUdeviceptr address, cuuint64_t va
   });
 }
 
+CUresult cuStreamWriteValue64(CUstream handle, CUdeviceptr address, cuuint64_t value, unsigned flags) {
+  return call_in_context([&](Driver& d, Lock&, Context& context) {
+    Stream& stream = stream_of(d, context, handle);
+    require(flags == CU_STREAM_WRITE_VALUE_DEFAULT, CUDA_ERROR_INVALID_VALUE);
+    require(address % sizeof(uint64_t) == 0, CUDA_ERROR_INVALID_VALUE);
+    d.memory.check_device_access(address, sizeof(uint64_t), context.device);
+    const auto write = [address, value] {
+      std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(address))
+          .store(value, std::memory_order_release);
+    };
+    enqueue(d, stream, {.kind = Kind::value, .run = write});
+  });
+}
+
 CUresult cuLaunchHostFunc(CUstream handle, CUhostFn function, void* data) {
   return call_in_context([&](Driver& d, Lock&, Context& context) {
     require(function != nullptr, CUDA_ERROR_INVALID_VALUE);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """check_fatbin.py NVCC SOURCE IMAGE CODE…: the kernels that come compiled build for every chip that nvcc knows, and as PTX
-for chips to come; without spills, and with 16-byte stores in `fill` and 16-byte loads and stores in `copy_box`. The image that
+for chips to come; without spills, and with 16-byte stores in `fill` and 16-byte loads and stores in `copy_box` and `pull`. The image that
 the plugin carries holds exactly CODE: sm_90 and the like for a chip, compute_90 for PTX.
 Invariant: each chip's code is looked at, not only that nvcc was content.
 """
@@ -26,7 +26,7 @@ def check_chip(nvcc, source, folder, chip):
     if done.returncode != 0:
         return [f"sm_{chip}: does not build: {done.stderr.strip()[:400]}"]
     findings, code = check_sources.check_log(done.stderr), cubin.accesses(image.read_bytes())
-    for name, kinds in (("fill", ("stores",)), ("copy_box", ("loads", "stores"))):
+    for name, kinds in (("fill", ("stores",)), ("copy_box", ("loads", "stores")), ("pull", ("loads", "stores"))):
         for kind in kinds:
             if name not in code or getattr(code[name], kind)[16] == 0:
                 findings.append(f"{name}: has no {kind} of 16 bytes")
@@ -38,7 +38,7 @@ def check_ptx(nvcc, source, folder, chip):
     done = subprocess.run([nvcc, "-std=c++17", "--fmad=false", f"-arch=compute_{chip}", "-ptx", "-o", str(ptx), source],
                           capture_output=True, text=True, check=False)
     names = set(re.findall(r"\.entry (\w+)", ptx.read_text())) if done.returncode == 0 else set()
-    return [] if names == {"fill", "copy_box"} else [f"PTX for compute_{chip} has entries {sorted(names)}: {done.stderr[:400]}"]
+    return [] if names == {"fill", "copy_box", "pull"} else [f"PTX for compute_{chip} has entries {sorted(names)}: {done.stderr[:400]}"]
 
 
 def codes(image):

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// strand.cpp: launches and events of a strand, and the streams of a communicator's own.
+#include "strand.hpp"
+
+#include <algorithm>
+
+namespace tenon::cuda::comm {
+
+Status Strand::launch(CUfunction function, uint64_t items, void* parameters) const {
+  constexpr uint64_t threads = 256, rounds = 4;
+  const auto most = static_cast<uint64_t>(2 * context_.multiprocessors());
+  const auto blocks = static_cast<unsigned>(std::clamp<uint64_t>(items / (threads * rounds) + 1, 1, most));
+  void* arguments[] = {parameters};
+  TN_CUDA_IN(context_, cuLaunchKernel, function, blocks, 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
+             native_, arguments, nullptr);
+  return {};
+}
+
+Result<EventRef> Strand::mark() const {
+  EventRef event = TN_TRY(context_.events().take(false));
+  TN_CUDA_IN(context_, cuEventRecord, event.native(), native_);
+  return event;
+}
+
+Strands::~Strands() {
+  if (streams_.empty()) return;
+  const Bound bound(gpu_->context()->driver(), gpu_->context()->handle());
+  for (const CUstream stream : streams_) {
+    gpu_->leave(stream);
+    gpu_->context()->driver().cuStreamDestroy(stream);
+  }
+}
+
+Result<Strand> Strands::at(size_t number) {
+  const Context& context = *gpu_->context();
+  while (streams_.size() <= number) {
+    CUstream native = nullptr;
+    TN_CUDA_IN(context, cuStreamCreateWithPriority, &native, CU_STREAM_NON_BLOCKING,
+               context.native_priority(0));
+    gpu_->enter(native);
+    streams_.push_back(native);
+  }
+  return Strand(*gpu_, streams_[number]);
+}
+
+}  // namespace tenon::cuda::comm

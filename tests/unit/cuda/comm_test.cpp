@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0
+// comm_test.cpp: communicators of ranks that are threads: who meets, what is exchanged in whichever order the device likes, what
+// ends one.
+//
+// The conformance kit asks for every operation, type and reduction; here is what it does not ask for.
+#include "comm_ranks.hpp"
+
+#include <atomic>
+#include <map>
+
+using namespace cuda_test;
+
+namespace {
+
+// A store of this process.
+struct LocalStore {
+  std::mutex mutex{};
+  std::map<std::string, std::string> values{};
+  tn_store table{};
+  LocalStore() {
+    table.header = {sizeof table, TN_ABI_MAJOR, TN_ABI_MINOR};
+    table.context = this;
+    table.set = [](void* context, const char* key, const void* data, uint64_t bytes, tn_error*) {
+      auto& self = *static_cast<LocalStore*>(context);
+      const std::lock_guard lock(self.mutex);
+      const bool fresh =
+          self.values.try_emplace(key, std::string(static_cast<const char*>(data), bytes)).second;
+      return int32_t{fresh ? TN_OK : TN_INVALID};
+    };
+    table.get = [](void* context, const char* key, void* data, uint64_t capacity, uint64_t* bytes, uint64_t,
+                   tn_error*) {
+      auto& self = *static_cast<LocalStore*>(context);
+      const std::lock_guard lock(self.mutex);
+      const auto found = self.values.find(key);
+      if (found == self.values.end()) return int32_t{TN_TIMEOUT};
+      *bytes = found->second.size();
+      std::memcpy(data, found->second.data(), std::min<uint64_t>(capacity, *bytes));
+      return int32_t{TN_OK};
+    };
+  }
+};
+
+bool has_ended(const Outcome& said) {
+  return said.code == TN_ABORTED || said.code == TN_PEER_LOST || said.code == TN_TIMEOUT;
+}
+
+}  // namespace
+
+TEST_CASE("comm: an id that another plugin made is refused") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Id id = make_id(device);
+  CHECK(id != make_id(device));
+  id[0] ^= 1;
+  tn_comm* comm = nullptr;
+  const Outcome said = try_join(device, 0, 1, id, &comm);
+  CHECK(said.code == TN_INVALID);
+  CHECK(said.says("make_id"));
+}
+
+TEST_CASE(
+    "comm: a rank of another process is refused, and the ranks that wait for it are told by the store") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  LocalStore store;
+  const Id id = make_id(device);
+  Id foreign = id;
+  foreign[8] ^= 1;  // made elsewhere: the one that waits there has the other id
+  tn_comm* comm = nullptr;
+  const Outcome said = try_join(device, 1, 2, foreign, &comm, 100 * ms, &store.table);
+  CHECK(said.code == TN_UNSUPPORTED);
+  CHECK(said.says("rank 1 of communicator 'test' is in another process"));
+  // The same words under the key of the id that is waited with.
+  REQUIRE(store.values.size() == 1);
+  uint64_t place[2];
+  std::memcpy(place, id.data() + 8, sizeof place);
+  const std::string key =
+      "tenon.cuda/" + std::to_string(place[0]) + "/" + std::to_string(place[1]) + "/elsewhere";
+  store.values = {{key, store.values.begin()->second}};
+  const Outcome told = try_join(device, 0, 2, id, &comm, 20'000 * ms, &store.table);
+  CHECK(told.code == TN_UNSUPPORTED);
+  CHECK(told.says("rank 1 of communicator 'test' is in another process"));
+}
+
+TEST_CASE("comm: more ranks than the board has places for are refused") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  tn_comm* comm = nullptr;
+  const Outcome said = try_join(device, 0, 17, make_id(device), &comm);
+  CHECK(said.code == TN_UNSUPPORTED);
+  CHECK(said.says("16 threads"));
+}
+
+TEST_CASE("comm: a seat is taken once") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const Id id = make_id(device);
+  tn_comm *first = nullptr, *second = nullptr;
+  CHECK(try_join(device, 0, 2, id, &first, 20'000 * ms, nullptr, TN_COMM_NON_BLOCKING).ok());
+  const Outcome said = try_join(device, 0, 2, id, &second, 20'000 * ms, nullptr, TN_COMM_NON_BLOCKING);
+  CHECK(said.code == TN_INVALID);
+  CHECK(said.says("each rank joins once"));
+  must([&](tn_error* e) { return plugin().comm->destroy(first, 1'000 * ms, e); });
+}
+
+TEST_CASE("comm: devices that do not reach each other's memory make none" * fake_only) {
+  CUDA_DRIVER("no_peers");
+  const World world;
+  const Device first = open_device(), second = open_device(1);
+  const Id id = make_id(first);
+  tn_comm* comms[2]{};
+  Outcome said[2];
+  std::thread other([&] { said[1] = try_join(second, 1, 2, id, &comms[1]); });
+  said[0] = try_join(first, 0, 2, id, &comms[0]);
+  other.join();
+  for (const Outcome& each : said) {
+    CHECK(each.code == TN_UNSUPPORTED);
+    CHECK(each.says("cannot reach the memory of device"));
+  }
+}
+
+TEST_CASE("comm: sums of ranks on one device and on two, in whichever order work runs" * fake_only) {
+  CUDA_DRIVER("seed=11");
+  const World world;
+  const Device first = open_device(), second = open_device(1);
+  for (const auto& devices : {std::vector<tn_device*>{first}, std::vector<tn_device*>{first, second}}) {
+    together(
+        devices, 3,
+        [](Rank& rank) {
+          for (int round = 0; round < 4; ++round) rank.submit({rank.op(TN_COMM_ALL_REDUCE, 61)});
+        },
+        [](Rank& rank) {
+          const auto got = rank.found(rank.recv());
+          REQUIRE(got.size() == Rank::words);
+          for (int32_t i = 0; i < 61; ++i) CHECK(got[static_cast<size_t>(i)] == 30 + 3 * i);
+          CHECK(got[61] == -1);  // past the count
+        });
+  }
+}
+
+TEST_CASE("comm: what a group has goes side by side, in whatever order others submit it") {
+  CUDA_DRIVER("seed=5");
+  const World world;
+  const Device device = open_device();
+  // Rank 0 brings all at once; rank 1 the messages one by one before the sum, rank 2 the sum before them, which the others'
+  // messages must not wait for.
+  const auto body = [](Rank& rank) {
+    const tn_comm_op sum = rank.op(TN_COMM_ALL_REDUCE, 8);
+    if (rank.rank == 0) {
+      rank.submit({sum, rank.message(TN_COMM_RECV, 2, 20), rank.message(TN_COMM_RECV, 1, 21),
+                   rank.message(TN_COMM_SEND, 1, 7)});
+    } else if (rank.rank == 1) {
+      rank.submit({rank.message(TN_COMM_SEND, 0, 3)});
+      rank.submit({rank.message(TN_COMM_SEND, 2, 4)});
+      rank.submit({rank.message(TN_COMM_RECV, 0, 22)});
+      rank.submit({sum});
+    } else {
+      rank.submit({rank.message(TN_COMM_RECV, 1, 23), sum});
+      rank.submit({rank.message(TN_COMM_SEND, 0, 5)});
+    }
+    rank.finish();
+  };
+  together({device}, 3, body, [](Rank& rank) {
+    const auto got = rank.found(rank.recv());
+    REQUIRE(got.size() == Rank::words);
+    for (size_t i = 0; i < 8; ++i) CHECK(got[i] == 30 + 3 * static_cast<int32_t>(i));
+    if (rank.rank == 0) CHECK((got[20] == 25 && got[21] == 13));
+    if (rank.rank == 1) CHECK(got[22] == 7);
+    if (rank.rank == 2) CHECK(got[23] == 14);
+  });
+}
+
+TEST_CASE("comm: a rank may send to itself") {
+  CUDA_DRIVER("seed=5");
+  const World world;
+  const Device device = open_device();
+  together(
+      {device}, 1,
+      [](Rank& rank) {
+        rank.run({rank.message(TN_COMM_SEND, 0, 3), rank.message(TN_COMM_RECV, 0, 9)});
+      },
+      [](Rank& rank) { CHECK(rank.found(rank.recv()).at(9) == 3); });
+}
+
+TEST_CASE("comm: all_to_all in place, twice") {
+  CUDA_DRIVER("seed=5");
+  const World world;
+  const Device device = open_device();
+  const auto body = [](Rank& rank) {
+    tn_comm_op op = rank.op(TN_COMM_ALL_TO_ALL, 16);
+    op.recv = op.send;
+    rank.submit({op});
+    rank.submit({op});
+    rank.submit({op});
+    rank.finish();
+  };
+  together({device}, 4, body, [](Rank& rank) {
+    const auto got = rank.found(rank.send());
+    REQUIRE(got.size() == Rank::words);
+    for (uint32_t from = 0; from < 4; ++from) {
+      for (uint32_t i = 0; i < 16; ++i)
+        CHECK(got[16 * from + i] == static_cast<int32_t>(10 * from + 16 * rank.rank + i));
+    }
+  });
+}
+
+TEST_CASE("comm: more groups than the board holds are submitted as room comes") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  constexpr int groups = 300;
+  std::atomic<int> refused{0};
+  const auto body = [&](Rank& rank) {
+    for (int i = 0; i < groups; ++i) {
+      tn_comm_op op = rank.op(TN_COMM_BROADCAST, 4);
+      op.peer = i % 2;
+      refused += rank.submit({op}).ok() ? 0 : 1;
+    }
+    refused += rank.finish().ok() ? 0 : 1;
+  };
+  together({device}, 2, body, [](Rank& rank) { CHECK(rank.found(rank.recv()).at(0) == 10); });
+  CHECK(refused == 0);
+}
+
+TEST_CASE("comm: an abort lets every stream go, and what was called off has written nothing") {
+  CUDA_DRIVER("seed=3");
+  const World world;
+  const Device device = open_device();
+  Outcome said[3];
+  std::atomic<int> submitted{0};
+  const auto body = [&](Rank& rank) {
+    if (rank.rank == 2) {
+      while (submitted < 2) std::this_thread::yield();
+      said[2] = rank.abort();
+      return;
+    }
+    (void)rank.submit({rank.op(TN_COMM_ALL_REDUCE, 64)});
+    ++submitted;
+    said[rank.rank] = rank.finish();
+  };
+  together({device}, 3, body, [&](Rank& rank) {
+    CHECK(rank.health().code == TN_ABORTED);
+    if (rank.rank == 2) return;
+    CHECK(said[rank.rank].code == TN_ABORTED);
+    CHECK(said[rank.rank].says("rank 2 aborted communicator 'test'"));
+    CHECK((said[rank.rank].error.flags & TN_ERROR_ASYNC) != 0);
+    const auto untouched = download(rank.other, rank.recv());
+    CHECK(std::ranges::all_of(untouched, [](unsigned char byte) { return byte == 0xFF; }));
+  });
+  CHECK(said[2].message() == "");
+}
+
+TEST_CASE("comm: a value recorded before a group that failed is still told as reached") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Outcome before, after;
+  const auto body = [&](Rank& rank) {
+    if (rank.rank != 0) return;
+    uint64_t early = 0;
+    (void)try_fill(rank.stream, rank.recv(), 1, 4);
+    (void)try_record(rank.stream, early);
+    (void)rank.submit({rank.op(TN_COMM_ALL_REDUCE, 64)});
+    (void)rank.abort();
+    before = try_sync(rank.stream, early);
+    after = rank.finish();
+  };
+  together({device}, 2, body);
+  CHECK(before.message() == "");
+  CHECK(after.code == TN_ABORTED);
+}
+
+TEST_CASE("comm: who does not come is named within the timeout, and so is one whose stream is held up") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const Stream promises = make_stream(device);
+  for (const bool submits : {false, true}) {
+    Outcome said;
+    uint64_t held = 0;
+    std::atomic<bool> over{false};
+    const auto body = [&](Rank& rank) {
+      if (rank.rank == 0) {
+        said = rank.run({rank.op(TN_COMM_ALL_REDUCE, 64)});
+        over = true;
+        return;
+      }
+      if (!submits) return;
+      held = promise(promises);
+      wait(rank.stream, promises, held);
+      (void)rank.submit({rank.op(TN_COMM_ALL_REDUCE, 64)});
+      while (!over) std::this_thread::yield();
+      (void)try_signal(promises, held);
+      CHECK(rank.finish().code == TN_TIMEOUT);
+    };
+    together({device}, 2, body, {}, 300 * ms);
+    CHECK(said.code == TN_TIMEOUT);
+    CHECK(said.says("rank 1 did not come to all_reduce sum of 64 i32 of rank 0"));
+  }
+}
+
+TEST_CASE("comm: what does not fit is TN_MISMATCH on all ranks, with both sides") {
+  CUDA_DRIVER("seed=2");
+  const World world;
+  const Device device = open_device();
+  Outcome said[3];
+  const auto body = [&](Rank& rank) {
+    said[rank.rank] = rank.run({rank.op(TN_COMM_ALL_REDUCE, rank.rank == 1 ? 7 : 9)});
+  };
+  together({device}, 3, body);
+  for (const Outcome& each : said) {
+    CHECK(each.code == TN_MISMATCH);
+    CHECK(each.says("all_reduce sum of 7 i32"));
+    CHECK(each.says("all_reduce sum of 9 i32"));
+  }
+}
+
+TEST_CASE("comm: counts of all_to_all_v that do not agree are named") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Outcome said[2];
+  const uint64_t counts[2][2] = {{1, 2}, {3, 1}}, wanted[2][2] = {{1, 3}, {4, 1}};
+  const auto body = [&](Rank& rank) {
+    tn_comm_op op = rank.op(TN_COMM_ALL_TO_ALL_V, 0);
+    op.send_counts = counts[rank.rank];
+    op.recv_counts = wanted[rank.rank];
+    said[rank.rank] = rank.run({op});
+  };
+  together({device}, 2, body);
+  for (const Outcome& each : said) {
+    CHECK(each.code == TN_MISMATCH);
+    CHECK(each.says("rank 0 sends 2 elements to rank 1, which expects 4"));
+  }
+}
+
+TEST_CASE("comm: a rank that leaves is named to the one that brings something afterwards") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Outcome said;
+  std::atomic<bool> gone{false};
+  const auto body = [&](Rank& rank) {
+    if (rank.rank == 1) {
+      (void)rank.leave();
+      gone = true;
+      return;
+    }
+    while (!gone) std::this_thread::yield();
+    said = rank.run({rank.op(TN_COMM_ALL_REDUCE, 64)});
+  };
+  together({device}, 2, body);
+  CHECK(said.code == TN_PEER_LOST);
+  CHECK(said.says("rank 1 has left communicator 'test'"));
+}
+
+TEST_CASE("comm: who destroys it with groups on their way ends them for all") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Outcome left, mine, theirs;
+  std::atomic<bool> gone{false};
+  const auto body = [&](Rank& rank) {
+    if (rank.rank == 0) {
+      (void)rank.submit({rank.op(TN_COMM_ALL_REDUCE, 64)});
+      left = rank.leave(20 * ms);
+      mine = rank.finish();
+      gone = true;
+      return;
+    }
+    while (!gone) std::this_thread::yield();
+    theirs = rank.run({rank.op(TN_COMM_ALL_REDUCE, 64)});
+  };
+  together({device}, 2, body);
+  CHECK(left.code == TN_ABORTED);
+  CHECK(mine.code == TN_ABORTED);
+  CHECK(has_ended(theirs));
+}
+
+TEST_CASE("comm: what cannot be is refused at once, and the communicator stays good") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const auto body = [](Rank&) {};
+  together({device}, 1, body, [&](Rank& rank) {
+    tn_comm_op odd = rank.op(TN_COMM_ALL_REDUCE, 4);
+    odd.send = span(rank.memory, 2, 64);
+    CHECK(rank.submit({odd}).says("no multiple of its type's 4 bytes"));
+    tn_comm_op mean = rank.op(TN_COMM_ALL_REDUCE, 4, TN_DTYPE_bool);
+    mean.reduce = TN_REDUCE_AVG;
+    CHECK(rank.submit({mean}).code == TN_UNSUPPORTED);
+    tn_comm_op half = rank.op(TN_COMM_ALL_REDUCE, 4);
+    half.reduce = TN_REDUCE_PREMUL_SUM;
+    half.scalar = 0.5;
+    CHECK(rank.submit({half}).says("must be a whole number"));
+    CHECK(rank.submit(std::vector<tn_comm_op>(129, rank.op(TN_COMM_BARRIER, 0))).code == TN_UNSUPPORTED);
+    std::vector<tn_comm_op> many(33, rank.message(TN_COMM_SEND, 0, 1));
+    CHECK(rank.submit(many).says("33 messages"));
+    CHECK(rank.run({rank.op(TN_COMM_ALL_REDUCE, 4)}).message() == "");
+  });
+}
+
+TEST_CASE("comm: a stream of another device carries no group, and a captured one neither" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device(), second = open_device(1);
+  const Stream far = make_stream(second);
+  together(
+      {device}, 1, [](Rank&) {},
+      [&](Rank& rank) {
+        const Outcome elsewhere = rank.submit({rank.op(TN_COMM_BARRIER, 0)}, far);
+        CHECK(elsewhere.code == TN_INVALID);
+        CHECK(elsewhere.says("the stream is of device 'cuda:1'"));
+        const auto* const capture =
+            static_cast<const tn_capture_api*>(plugin().extension(&plugin(), TN_CAPTURE_ID));
+        REQUIRE((capture != nullptr));
+        must([&](tn_error* e) { return capture->begin(rank.stream, e); });
+        CHECK(rank.submit({rank.op(TN_COMM_BARRIER, 0)}).says("being captured"));
+        tn_capture* made = nullptr;
+        must([&](tn_error* e) { return capture->end(rank.stream, &made, e); });
+        must([&](tn_error* e) { return capture->destroy(made, e); });
+      });
+}
+
+TEST_CASE("comm: imported memory is taken on one device and refused across two" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device first = open_device(), second = open_device(1);
+  const auto* const imports = static_cast<const tn_import_api*>(plugin().extension(&plugin(), TN_IMPORT_ID));
+  REQUIRE((imports != nullptr));
+  for (const auto& devices : {std::vector<tn_device*>{first}, std::vector<tn_device*>{first, second}}) {
+    Outcome said[2];
+    std::atomic<int> tried{0};
+    const auto body = [&](Rank& rank) {
+      tn_memory* borrowed = nullptr;
+      (void)imports->memory(rank.device, address(rank.memory), 64, &borrowed, nullptr);
+      tn_comm_op op = rank.op(TN_COMM_ALL_REDUCE, 16);
+      op.send = op.recv = span(borrowed, 0, 64);
+      said[rank.rank] = rank.run({op});
+      ++tried;
+      while (tried < 2) std::this_thread::yield();
+      (void)plugin().device->free(borrowed, nullptr);
+    };
+    together(devices, 2, body);
+    for (const Outcome& each : said) {
+      if (devices.size() == 1)
+        CHECK(each.message() == "");
+      else
+        CHECK(each.says("imported memory"));
+    }
+  }
+}
+
+TEST_CASE("comm: parts of a communicator end and fail by themselves") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Outcome aborted[4], summed[4];
+  const auto body = [&](Rank& rank) {
+    tn_comm* part = nullptr;
+    tn_comm_options options{};
+    options.size = sizeof options;
+    (void)plugin().comm->split(rank.comm, static_cast<int32_t>(rank.rank % 2), 0, &options, &part, nullptr);
+    if (part == nullptr) return;
+    if (rank.rank % 2 == 0) (void)plugin().comm->abort(part, nullptr);
+    aborted[rank.rank] = outcome_of([&](tn_error* e) { return plugin().comm->health(part, e); });
+    (void)plugin().comm->destroy(part, 1'000 * ms, nullptr);
+    summed[rank.rank] = rank.run({rank.op(TN_COMM_ALL_REDUCE, 64)});
+  };
+  together({device}, 4, body, [&](Rank& rank) {
+    CHECK(aborted[rank.rank].code == (rank.rank % 2 == 0 ? TN_ABORTED : TN_OK));
+    CHECK(summed[rank.rank].message() == "");
+  });
+}
