@@ -2,6 +2,8 @@
 // comm.cpp: what of an operation is checked before anybody hears of it; joining and leaving.
 #include "comm.hpp"
 
+#include "kernels/ranks.hpp"
+
 #include <tenon/author/comm_checks.hpp>
 
 #include <algorithm>
@@ -128,9 +130,10 @@ Result<Part> Comm::part_of(const tn_comm_op& op, uint32_t index) {
 Result<CUfunction> Comm::function_for(const Part& part) {
   if (!comm::has_work(part)) return CUfunction{};
   if (!part.reduces()) return ticket_.gpu->pull();
-  auto& code = code_[part.dtype];
-  if (code == nullptr) code = TN_TRY(comm::Code::of(ticket_.gpu, compiler_, part.dtype));
-  if (const CUfunction found = code->function(part.reduce); found != nullptr) return found;
+  CUfunction& found = reductions_[{part.dtype, part.reduce}];
+  if (found == nullptr && reduces_ranks(part.dtype, part.reduce))
+    found = TN_TRY(comm::find_reduction(*ticket_.gpu, compiler_, part.dtype, part.reduce));
+  if (found != nullptr) return found;
   return Status(TN_UNSUPPORTED, text(author::reduce_name(part.reduce), " of ", author::dtype_name(part.dtype),
                                      " means nothing: use sum or max for any, prod or min for all"));
 }

@@ -54,7 +54,7 @@ class Comm {
   const std::shared_ptr<comm::Room> room_;
   const comm::Ticket ticket_;
   const Compiler& compiler_;
-  std::map<uint32_t, std::shared_ptr<const comm::Code>> code_{};  // by type
+  std::map<std::pair<uint32_t, uint32_t>, CUfunction> reductions_{};  // by type and reduction
   comm::Strands side_;
   comm::Aside aside_;
   EventRef end_{};  // of the newest group

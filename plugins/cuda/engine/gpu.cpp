@@ -31,7 +31,8 @@ Result<CUfunction> Module::function(const char* name) const {
 Gpu::~Gpu() {
   const Driver& driver = context_->driver();
   const Bound bound(driver, context_->handle());
-  if (!retired_.empty() || own_ != nullptr) driver.cuCtxSynchronize();
+  if (!retired_.empty() || !resident_.empty() || own_ != nullptr) driver.cuCtxSynchronize();
+  for (const auto& [key, module] : resident_) driver.cuModuleUnload(module);
   for (const CUmodule module : retired_) driver.cuModuleUnload(module);
   if (own_ != nullptr) driver.cuModuleUnload(own_);
 }
@@ -72,6 +73,18 @@ void Gpu::retire(CUmodule module) noexcept {
   if (!all_idle()) return;
   for (const CUmodule old : retired_) context_->driver().cuModuleUnload(old);
   retired_.clear();
+}
+
+Result<CUmodule> Gpu::resident(uint32_t key, const std::function<Result<std::string>()>& image) {
+  const std::lock_guard lock(resident_mutex_);
+  if (const auto found = resident_.find(key); found != resident_.end()) return found->second;
+  const std::string code = TN_TRY(image());
+  const Bound bound(context_->driver(), context_->handle());
+  const Relaxed relaxed(context_->driver());
+  CUmodule module = nullptr;
+  TN_CUDA_IN(*context_, cuModuleLoadData, &module, code.data());
+  resident_.emplace(key, module);
+  return module;
 }
 
 Status Gpu::load_own() {

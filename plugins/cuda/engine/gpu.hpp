@@ -7,6 +7,8 @@
 #include "promises.hpp"
 #include "staging.hpp"
 
+#include <functional>
+#include <map>
 #include <set>
 
 namespace tenon::cuda {
@@ -53,6 +55,10 @@ class Gpu {
   Result<CUfunction> copy_box();
   Result<CUfunction> pull();
 
+  // Code that stays for the device's life: what `image` gives to the first who asks for `key`.
+  // [any-thread; may block; may fail]
+  Result<CUmodule> resident(uint32_t key, const std::function<Result<std::string>()>& image);
+
   // The streams that may be running code of this device.
   void enter(CUstream stream);
   void leave(CUstream stream);
@@ -71,6 +77,8 @@ class Gpu {
   std::shared_ptr<Slabs> slabs_;
   Words words_;
   Staging staging_;
+  std::mutex resident_mutex_;
+  std::map<uint32_t, CUmodule> resident_{};
   std::mutex mutex_;  // of what follows
   std::set<CUstream> streams_{};
   std::vector<CUmodule> retired_{};
