@@ -9,6 +9,14 @@ namespace tenon::cuda {
 namespace {
 
 constexpr Family rows[] = {
+    {.name = "rows",
+     .takes = takes_rows,
+     .most_nodes = 64,
+     .most_bindings = 64,
+     .check = check_row_nodes,
+     .write = write_rows,
+     .workspace = workspace_of_rows,
+     .honoured = honoured_by_groups},
     {.name = "groups",
      .takes = takes_all,
      .most_nodes = 128,
