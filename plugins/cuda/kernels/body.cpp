@@ -141,12 +141,19 @@ void Body::derive(Source& out, bool in_lane) const {
   }
 }
 
-void Body::declare(Source& out) const {
+// Not what each lane finds for itself, nor what is held already.
+bool Body::is_loaded(const Value& value, Loads which) const {
+  if (value.kind != Value::Kind::load || value.held != TN_ABSENT) return false;
+  if (which != Loads::all && value.kept != (which == Loads::kept)) return false;
+  return width_of(trace_.space, value.sum, value.conditions, bytes_of(value.dtype), tile_).kind !=
+         Width::Kind::lane;
+}
+
+void Body::declare(Source& out, Loads which) const {
   for (size_t i = first_; i < last_; ++i) {
     const Value& value = trace_.values[i];
-    if (value.kind != Value::Kind::load) continue;
+    if (!is_loaded(value, which)) continue;
     const Width width = width_of(trace_.space, value.sum, value.conditions, bytes_of(value.dtype), tile_);
-    if (width.kind == Width::Kind::lane) continue;
     out.line("Lanes<", stored_type(value.dtype), ", ", width.kind == Width::Kind::once ? 1 : tile_.lanes,
              "> x", i, "[", is_shared(value) ? 1 : tile_.unroll, "];");
   }
@@ -185,18 +192,24 @@ bool Body::shares() const {
                      [&](const Value& value) { return is_shared(value); });
 }
 
-void Body::load(Source& out, bool shared) const {
+void Body::load_shared(Source& out) const {
   for (size_t i = first_; i < last_; ++i) {
-    if (is_shared(trace_.values[i]) == shared) load_one(out, i);
+    const Value& value = trace_.values[i];
+    if (is_loaded(value, Loads::all) && is_shared(value)) load_one(out, i);
+  }
+}
+
+void Body::load(Source& out, Loads which) const {
+  for (size_t i = first_; i < last_; ++i) {
+    const Value& value = trace_.values[i];
+    if (is_loaded(value, which) && !is_shared(value)) load_one(out, i);
   }
 }
 
 void Body::load_one(Source& out, size_t i) const {
   const Value& value = trace_.values[i];
-  if (value.kind != Value::Kind::load) return;
   const uint32_t bytes = bytes_of(value.dtype);
   const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
-  if (width.kind == Width::Kind::lane) return;
   const char* const read_only = frame_.schedule.homes[value.tensor].read_only ? "true" : "false";
   const std::string from = text(frame_.address(value.tensor), " + (", spelled(value.sum, false), ")");
   std::string made;
@@ -225,7 +238,8 @@ void Body::open_lanes(Source& out) const {
 
 // A load's element in this lane.
 std::string Body::element(const Value& value) const {
-  const size_t i = static_cast<size_t>(&value - trace_.values.data());
+  const size_t own = static_cast<size_t>(&value - trace_.values.data());
+  const size_t i = value.held != TN_ABSENT ? value.held : own;
   const uint32_t bytes = bytes_of(value.dtype);
   const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
   if (width.kind != Width::Kind::lane)
@@ -271,8 +285,10 @@ std::string Body::value_text(const Value& value) const {
                   ") == ", spelled(value.sum, true), " ? 1 : 0)");
     case Value::Kind::reduced: {
       const tn_node& node = fragment.nodes()[value.node];
-      return folded(node.op, text("whole", value.slot, "[v]"), fragment.tensor(node.inputs[0]).dtype(),
-                    trace_.space.count(true));
+      // Lanes along a folded loop share it.
+      const bool one = tile_.variable != no_variable && trace_.space.variables()[tile_.variable].reduced;
+      return folded(node.op, text("whole", value.slot, one ? "[0]" : "[v]"),
+                    fragment.tensor(node.inputs[0]).dtype(), trace_.space.count(true));
     }
   }
   return {};
@@ -288,6 +304,7 @@ void Body::compute(Source& out) const {
 
 void Body::declare_stores(Source& out) const {
   for (size_t i = 0; i < trace_.stores.size(); ++i) {
+    if (!makes(trace_.stores[i])) continue;
     const uint32_t dtype = frame_.fragment.tensor(trace_.stores[i].tensor).dtype();
     out.line("Lanes<", stored_type(dtype), ", ", tile_.lanes, "> y", i, ";");
   }
@@ -296,6 +313,7 @@ void Body::declare_stores(Source& out) const {
 void Body::fill_stores(Source& out) const {
   for (size_t i = 0; i < trace_.stores.size(); ++i) {
     const Store& store = trace_.stores[i];
+    if (!makes(store)) continue;
     const uint32_t dtype = frame_.fragment.tensor(store.tensor).dtype();
     out.line("y", i, ".at[v] = stored<", stored_type(dtype), ">(t", store.value, ");");
   }
@@ -304,6 +322,7 @@ void Body::fill_stores(Source& out) const {
 void Body::store(Source& out) const {
   for (size_t i = 0; i < trace_.stores.size(); ++i) {
     const Store& store = trace_.stores[i];
+    if (!makes(store)) continue;
     const uint32_t dtype = frame_.fragment.tensor(store.tensor).dtype(), bytes = bytes_of(dtype);
     const Width width = width_of(trace_.space, store.sum, {}, bytes, tile_);
     std::vector<std::string> targets;
@@ -328,7 +347,7 @@ uint32_t Body::words() const {
   uint32_t out = 0;
   for (size_t i = first_; i < last_; ++i) {
     const Value& value = trace_.values[i];
-    if (value.kind != Value::Kind::load || is_shared(value)) continue;
+    if (value.kind != Value::Kind::load || value.held != TN_ABSENT || is_shared(value)) continue;
     const uint32_t bytes = bytes_of(value.dtype);
     const Width width = width_of(trace_.space, value.sum, value.conditions, bytes, tile_);
     out += width.kind == Width::Kind::words   ? tile_.lanes * bytes / width.bytes

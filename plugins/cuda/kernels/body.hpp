@@ -51,6 +51,9 @@ struct Frame {
   std::string workspace(uint64_t offset, const std::string& type) const;
 };
 
+// Of a kernel that keeps rows: the loads that are kept, or those that are made where they are used.
+enum class Loads { all, kept, passing };
+
 class Body {
  public:
   // Of values first … last - 1.
@@ -60,21 +63,21 @@ class Body {
   static const char* index_type(const Trace& trace);
 
   // "Lanes<f32, 4> x0[2];" for each load.
-  void declare(Source& out) const;
+  void declare(Source& out, Loads which = Loads::all) const;
   // i<n> of the loops, innermost last, from chunk number `chunk`, whose lanes walk the innermost if any do.
   void decode(Source& out, const std::vector<uint32_t>& loops, const std::string& chunk) const;
   // Derived variables that all lanes share: once in each scope that loads, computes or stores.
   void derive_shared(Source& out) const { derive(out, false); }
   // Loads of what all chunks share, once; then those of a chunk, in a loop over u.
   bool shares() const;
-  void load_shared(Source& out) const { load(out, true); }
-  void load(Source& out) const { load(out, false); }
+  void load_shared(Source& out) const;
+  void load(Source& out, Loads which = Loads::all) const;
   // The loop over v, and the values of one lane.
   void open_lanes(Source& out) const;
   void compute(Source& out) const;
   // A sum as that lane sees it.
   std::string in_lane(const Affine& sum) const { return spelled(sum, true); }
-  // What is stored: a place for its lanes, filled in the loop over v, and written behind it.
+  // What is stored of these values: a place for its lanes, filled in the loop over v, and written behind it.
   void declare_stores(Source& out) const;
   void fill_stores(Source& out) const;
   void store(Source& out) const;
@@ -85,9 +88,10 @@ class Body {
  private:
   uint32_t words() const;
   bool draws() const;
+  bool is_loaded(const Value& value, Loads which) const;
   bool is_shared(const Value& value) const;
-  void load(Source& out, bool shared) const;
   void load_one(Source& out, size_t i) const;
+  bool makes(const Store& one) const { return one.value >= first_ && one.value < last_; }
   std::string spelled(const Affine& sum, bool in_lane) const;
   std::string name(uint32_t variable, bool in_lane) const;
   std::string condition(const std::vector<Condition>& conditions, bool in_lane) const;

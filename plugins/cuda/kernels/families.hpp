@@ -37,9 +37,16 @@ Result<Program> write_updates(const FragmentView& fragment, const Target& target
 uint64_t workspace_of_updates(const FragmentView& fragment, const Target& target);
 uint64_t honoured_by_updates(const FragmentView& fragment);
 
+// rows.cpp: softmax, losses, layer and RMS norm, among what the groups take.
+bool takes_rows(const FragmentView& fragment);
+Status check_row_nodes(const FragmentView& fragment);
+Result<Program> write_rows(const FragmentView& fragment, const Target& target);
+uint64_t workspace_of_rows(const FragmentView& fragment, const Target& target);
+
 // groups.cpp, forecast.cpp: elementwise nodes around reductions, and what moves elements.
 bool takes_all(const FragmentView& fragment);
 Status check_groups(const FragmentView& fragment);
+Status check_group_node(const FragmentView& fragment, uint32_t node);
 Result<Program> write_groups(const FragmentView& fragment, const Target& target);
 uint64_t workspace_of_groups(const FragmentView& fragment, const Target& target);
 uint64_t honoured_by_groups(const FragmentView& fragment);

@@ -115,4 +115,12 @@ __device__ inline T join_strided(T x, T* shared) {
   return x;
 }
 
+// The same, and all of threads t, t + step … get the whole.
+template <class Fold, int step, class T>
+__device__ inline T share_strided(T x, T* shared) {
+  join_strided<Fold, step>(x, shared);
+  __syncthreads();
+  return shared[threadIdx.x % step];
+}
+
 }  // namespace tn

@@ -4,6 +4,7 @@
 // Invariant: an alias is honoured only where the program cannot tell; a pair that might be one is not.
 #include "expression.hpp"
 #include "families.hpp"
+#include "lowered.hpp"
 #include "schedule.hpp"
 
 #include <algorithm>
@@ -18,23 +19,29 @@ constexpr size_t most_tensors = 512;
 uint64_t rounded_up(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // Whether everything made of `tensor` is made element by element, over the same dims: then all of it is one kernel, which
-// reads an element where it writes that element.
-bool stays_in_place(const FragmentView& fragment, uint32_t tensor) {
+// reads an element where it writes that element. One op over rows may be among it, when `output` is made of its rows: whoever
+// writes an element of them is the one who has read it, and sums are made before.
+bool stays_in_place(const FragmentView& fragment, uint32_t tensor, uint32_t output) {
   if (fragment.tensors().size() > most_tensors) return false;
   std::bitset<most_tensors> made_of_it;
   made_of_it.set(tensor);
+  bool rows = false;
   for (const tn_node& node : fragment.nodes()) {
     bool reads = false;
     for (uint32_t i = 0; i < node.input_count; ++i) {
       if (!made_of_it[node.inputs[i]]) continue;
       reads = true;
-      if (!author::same_dims(fragment.tensor(node.inputs[i]), fragment.tensor(node.outputs[0]))) return false;
+      if (node.outputs[0] == TN_ABSENT ||
+          !author::same_dims(fragment.tensor(node.inputs[i]), fragment.tensor(node.outputs[0])))
+        return false;
     }
     if (!reads) continue;
-    if (!is_computed(node.op)) return false;
+    const bool over_rows = is_over_rows(node.op);
+    if (over_rows ? rows : !is_computed(node.op)) return false;
+    rows = rows || over_rows;
     made_of_it.set(node.outputs[0]);
   }
-  return true;
+  return !rows || made_of_it[output];
 }
 
 }  // namespace
@@ -52,8 +59,9 @@ uint64_t honoured_by_groups(const FragmentView& fragment) {
   uint64_t out = 0;
   for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
     const tn_alias& pair = fragment.aliases()[i];
-    const bool good = same_places(fragment.input(pair.input), fragment.output(pair.output)) &&
-                      stays_in_place(fragment, fragment.inputs()[pair.input]);
+    const bool good =
+        same_places(fragment.input(pair.input), fragment.output(pair.output)) &&
+        stays_in_place(fragment, fragment.inputs()[pair.input], fragment.outputs()[pair.output]);
     if (good) out |= uint64_t{1} << i;
   }
   return out;

@@ -50,21 +50,6 @@ Status check_table(const FragmentView& fragment, const NodeView& node) {
   return {};
 }
 
-// What the generator does not write of what ops.def allows.
-Status check_written(const FragmentView& fragment, const NodeView& node) {
-  const uint32_t op = node.op();
-  if (!is_computed(op) && !is_reduction(op) && !moves(op)) {
-    return node.unsupported(
-        "no kernel is written for this op: compute it on another device, or from ops that have one");
-  }
-  if (op == TN_OP_argmax) return check_argmax(node);
-  if (op == TN_OP_embedding) return check_table(fragment, node);
-  if (op != TN_OP_convert_layout) return {};
-  const std::string_view layout = *author::attribute_string(node.raw(), "layout");
-  if (layout.empty() || layout == "strided") return {};
-  return node.unsupported(text("layout '", layout, "' is not known here: there are none but strided ones"));
-}
-
 }  // namespace
 
 void write_constants(const Frame& frame, Source& out) {
@@ -78,23 +63,52 @@ void write_constants(const Frame& frame, Source& out) {
 
 bool takes_all(const FragmentView&) { return true; }
 
+// What the generator does not write of what ops.def allows.
+Status check_group_node(const FragmentView& fragment, uint32_t index) {
+  const NodeView node(fragment, index);
+  const uint32_t op = node.op();
+  if (!is_computed(op) && !is_reduction(op) && !moves(op)) {
+    return node.unsupported(
+        "no kernel is written for this op: compute it on another device, or from ops that have one");
+  }
+  if (op == TN_OP_argmax) return check_argmax(node);
+  if (op == TN_OP_embedding) return check_table(fragment, node);
+  if (op != TN_OP_convert_layout) return {};
+  const std::string_view layout = *author::attribute_string(node.raw(), "layout");
+  if (layout.empty() || layout == "strided") return {};
+  return node.unsupported(text("layout '", layout, "' is not known here: there are none but strided ones"));
+}
+
 Status check_groups(const FragmentView& fragment) {
-  for (uint32_t n = 0; n < fragment.nodes().size(); ++n)
-    TN_TRY(check_written(fragment, NodeView(fragment, n)));
+  for (uint32_t n = 0; n < fragment.nodes().size(); ++n) TN_TRY(check_group_node(fragment, n));
   return {};
 }
 
 Result<Program> write_groups(const FragmentView& fragment, const Target& target) {
-  Schedule schedule = make_schedule(fragment);
+  return write_schedule(fragment, make_schedule(fragment), target);
+}
+
+Result<Program> write_schedule(const FragmentView& fragment, Schedule schedule, const Target& target) {
   const Frame frame{fragment, schedule};
   Source out;
   open_source(out, fragment.binding_count());
   write_constants(frame, out);
   Program program;
   uint32_t number = 0;
+  Parts parts;
+  std::vector<uint32_t> columns;
   for (const Group& group : schedule.groups) {
-    Trace traced = TN_TRY(trace(fragment, schedule, group));
     out.line();
+    if (group.keeps_rows()) {
+      parts = TN_TRY(write_kept_rows(frame, schedule, group, target, number++, out, program.steps));
+      columns = group.columns;
+      continue;
+    }
+    if (parts.slices > 0 && group.reductions == columns) {
+      TN_TRY(write_column_sums(frame, group, parts, target, number++, out, program.steps));
+      continue;
+    }
+    Trace traced = TN_TRY(trace(fragment, schedule, group));
     if (group.reductions.empty())
       write_elementwise(frame, traced, target, number, out, program.steps);
     else

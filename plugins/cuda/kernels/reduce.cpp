@@ -321,6 +321,17 @@ class Reduction {
 
 }  // namespace
 
+// The loops stay as they are, so that they count the sums as the parts lie.
+Status write_column_sums(const Frame& frame, const Group& group, const Parts& parts, const Target& target,
+                         uint32_t number, Source& source, std::vector<Step>& steps) {
+  const Trace traced = TN_TRY(trace(frame.fragment, frame.schedule, group));
+  const Reduction kernel(frame, group, traced, target);
+  const Geometry blocks{.slices = parts.slices};
+  steps.push_back(
+      {.wide = {}, .any = kernel.write_last(source, text("step", number, "_last"), blocks, parts.offsets)});
+  return {};
+}
+
 void write_reduction(const Frame& frame, Schedule& schedule, const Group& group, Trace& trace,
                      const Target& target, uint32_t number, Source& source, std::vector<Step>& steps) {
   const Affine lead = Reduction::lead_of(trace);

@@ -20,9 +20,11 @@ class Scheduler {
   explicit Scheduler(const FragmentView& fragment)
       : fragment_(fragment), roots_(fragment.tensors().size()), level_(fragment.nodes().size()) {}
 
-  Schedule run() {
+  Schedule run(Rows rows) {
     find_homes();
     for (uint32_t n = 0; n < fragment_.nodes().size(); ++n) visit(n);
+    if (rows != Rows::apart) merge_rows(rows == Rows::summed);
+    for (uint32_t n = 0; n < fragment_.nodes().size(); ++n) keep_below(n);
     place_outputs();
     std::ranges::stable_sort(groups_, {}, &Leveled::level);
     for (Leveled& one : groups_) {
@@ -69,26 +71,26 @@ class Scheduler {
       roots.plain = roots.plain && (of.reductions.empty() || (of.plain && plain && same));
     }
     if (is_reduction(node.op)) {
-      for (const uint32_t below : roots.reductions) {
-        level_[n] = std::max(level_[n], level_[below] + 1);
-        keep(below);
-      }
+      for (const uint32_t below : roots.reductions) level_[n] = std::max(level_[n], level_[below] + 1);
       roots = {.reductions = {n}, .plain = true};
       join_group(n);
     }
     roots_[made] = std::move(roots);
   }
 
-  // Into a kernel that folds the same dims in the same way, or one of its own.
+  // Whether two reductions fold the same dims in the same way.
+  bool alike(uint32_t a, uint32_t b) const {
+    const tn_node &first = fragment_.nodes()[a], &second = fragment_.nodes()[b];
+    return author::same_dims(fragment_.tensor(first.inputs[0]), fragment_.tensor(second.inputs[0])) &&
+           folded_dims(fragment_, first) == folded_dims(fragment_, second);
+  }
+
+  // Into a kernel that folds alike, or one of its own.
   void join_group(uint32_t n) {
-    const tn_node& node = fragment_.nodes()[n];
     for (Leveled& one : groups_) {
-      const tn_node& first = fragment_.nodes()[one.group.reductions.front()];
-      const bool alike =
-          one.level == level_[n] && one.group.reductions.size() < 4 &&
-          author::same_dims(fragment_.tensor(first.inputs[0]), fragment_.tensor(node.inputs[0])) &&
-          folded_dims(fragment_, first) == folded_dims(fragment_, node);
-      if (!alike) continue;
+      if (one.level != level_[n] || one.group.reductions.size() >= 4 ||
+          !alike(one.group.reductions.front(), n))
+        continue;
       one.group.reductions.push_back(n);
       return;
     }
@@ -99,6 +101,89 @@ class Scheduler {
     return *std::ranges::find_if(groups_, [&](const Leveled& one) {
       return std::ranges::find(one.group.reductions, reduction) != one.group.reductions.end();
     });
+  }
+
+  static bool holds(const std::vector<uint32_t>& nodes, uint32_t n) {
+    return std::ranges::find(nodes, n) != nodes.end();
+  }
+  // The reductions that fold as `first` does, those after others that need them.
+  std::vector<uint32_t> alike_with(uint32_t first) const {
+    std::vector<uint32_t> out;
+    for (uint32_t n = 0; n < fragment_.nodes().size(); ++n) {
+      if (is_reduction(fragment_.nodes()[n].op) && alike(first, n)) out.push_back(n);
+    }
+    std::ranges::stable_sort(out, {}, [&](uint32_t n) { return level_[n]; });
+    return out;
+  }
+  // Whether `rows` need no other reductions, and no others need them.
+  bool stand_alone(const std::vector<uint32_t>& rows) const {
+    for (uint32_t n = 0; n < fragment_.nodes().size(); ++n) {
+      const tn_node& node = fragment_.nodes()[n];
+      if (!is_reduction(node.op)) continue;
+      const bool inside = holds(rows, n);
+      if (inside && node.op == TN_OP_argmax) return false;
+      for (const uint32_t below : roots_[node.inputs[0]].reductions) {
+        if (holds(rows, below) != inside) return false;
+      }
+    }
+    return true;
+  }
+  // Whether `tensor` has the dims of the rows, and is made of what they fold.
+  bool is_row_made(const std::vector<uint32_t>& rows, uint32_t tensor) const {
+    const uint32_t folded = fragment_.nodes()[rows.front()].inputs[0];
+    return author::same_dims(fragment_.tensor(folded), fragment_.tensor(tensor)) &&
+           std::ranges::all_of(roots_[tensor].reductions, [&](uint32_t r) { return holds(rows, r); });
+  }
+  // Whether one of `rows` needs another, or an output needs what they fold and the rows again.
+  bool read_again(const std::vector<uint32_t>& rows) const {
+    return level_[rows.front()] != level_[rows.back()] ||
+           std::ranges::any_of(fragment_.outputs(), [&](uint32_t tensor) {
+             return !roots_[tensor].reductions.empty() && is_row_made(rows, tensor);
+           });
+  }
+
+  // Sums over the rows of what needs no reduction go behind the kernel that keeps them.
+  void find_columns(Group& rows, uint32_t level) {
+    const tn_node& first = fragment_.nodes()[rows.reductions.front()];
+    std::vector<bool> others = folded_dims(fragment_, first);
+    others.flip();
+    for (Leveled& one : groups_) {
+      const auto sums = [&](uint32_t n) {
+        const tn_node& node = fragment_.nodes()[n];
+        return node.op == TN_OP_sum && folded_dims(fragment_, node) == others &&
+               author::same_dims(fragment_.tensor(node.inputs[0]), fragment_.tensor(first.inputs[0])) &&
+               roots_[node.inputs[0]].reductions.empty();
+      };
+      if (!rows.columns.empty() || !std::ranges::all_of(one.group.reductions, sums)) continue;
+      rows.columns = one.group.reductions;
+      one.level = level + 1;
+    }
+  }
+
+  // Makes one kernel of the first reductions for which that saves a pass over their rows.
+  void merge_rows(bool summed) {
+    for (const Leveled& one : groups_) {
+      const std::vector<uint32_t> rows = alike_with(one.group.reductions.front());
+      if (!stand_alone(rows) || !read_again(rows)) continue;
+      Group merged{.reductions = rows};
+      for (size_t i = 1; i <= rows.size(); ++i) {
+        if (i == rows.size() || level_[rows[i]] != level_[rows[i - 1]]) merged.stages.push_back(i);
+      }
+      std::erase_if(groups_, [&](const Leveled& old) { return holds(rows, old.group.reductions.front()); });
+      const uint32_t level = level_[rows.back()];
+      if (summed) find_columns(merged, level);
+      groups_.push_back({.level = level, .group = std::move(merged)});
+      return;
+    }
+  }
+
+  // What a reduction reads of those of other kernels goes to memory.
+  void keep_below(uint32_t n) {
+    const tn_node& node = fragment_.nodes()[n];
+    if (!is_reduction(node.op)) return;
+    for (const uint32_t below : roots_[node.inputs[0]].reductions) {
+      if (&group_of(below) != &group_of(n)) keep(below);
+    }
   }
 
   // The reduced tensor goes to memory.
@@ -117,9 +202,21 @@ class Scheduler {
     if (std::ranges::find(group.stores, tensor) == group.stores.end()) group.stores.push_back(tensor);
   }
 
+  // The kernel that keeps rows, where it can make `tensor` of them.
+  Group* rows_of(uint32_t tensor) {
+    for (Leveled& one : groups_) {
+      if (one.group.keeps_rows() && is_row_made(one.group.reductions, tensor)) return &one.group;
+    }
+    return nullptr;
+  }
+
   void place_outputs() {
     for (const uint32_t tensor : fragment_.outputs()) {
       const Roots& roots = roots_[tensor];
+      if (Group* const rows = rows_of(tensor); rows != nullptr) {
+        store(*rows, tensor);
+        continue;
+      }
       if (roots.reductions.empty()) {
         place_elementwise(tensor);
         continue;
@@ -171,7 +268,7 @@ std::vector<uint32_t> Schedule::bindings_of(const FragmentView& fragment, uint32
   return out;
 }
 
-Schedule make_schedule(const FragmentView& fragment) { return Scheduler(fragment).run(); }
+Schedule make_schedule(const FragmentView& fragment, Rows rows) { return Scheduler(fragment).run(rows); }
 
 std::vector<bool> folded_dims(const FragmentView& fragment, const tn_node& node) {
   const auto rank = static_cast<int64_t>(fragment.tensor(node.inputs[0]).rank());

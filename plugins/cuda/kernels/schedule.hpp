@@ -2,7 +2,9 @@
 // schedule.hpp: a fragment cut into kernels, and where each tensor is while they run.
 //
 // Outputs of equal dims share a kernel. Reductions over the same axes of equal dims share one too, which also computes the
-// outputs that are made of nothing but them; a reduced tensor that others need goes to memory first.
+// outputs that are made of nothing but them; a reduced tensor that others need goes to memory first. Where rows are kept,
+// reductions of reductions over the same axes and what is made of them element by element are one kernel, which has its rows
+// at hand while it folds them again.
 // Invariant: a kernel reads only what was there before it or what kernels before it stored.
 #pragma once
 
@@ -28,6 +30,18 @@ struct Home {
 struct Group {
   std::vector<uint32_t> reductions{};  // nodes; none: elementwise
   std::vector<uint32_t> stores{};      // tensors
+  // Of a kernel that keeps rows: its reductions in stages, each of which needs the ones before; where each ends.
+  std::vector<size_t> stages{};
+  // Of such a kernel: sums over its rows, which it may make the parts of while it has them; a group of their own, behind it.
+  std::vector<uint32_t> columns{};
+  bool keeps_rows() const noexcept { return !stages.empty(); }
+};
+
+// Where the blocks of one kernel left their parts of a group's sums for another to fold: in the workspace, those of a block side
+// by side.
+struct Parts {
+  uint64_t slices = 0;  // none: there are no parts
+  std::vector<uint64_t> offsets{};
 };
 
 struct Schedule {
@@ -42,7 +56,10 @@ struct Schedule {
   std::vector<uint32_t> bindings_of(const FragmentView& fragment, uint32_t tensor) const;
 };
 
-Schedule make_schedule(const FragmentView& fragment);
+// Every reduction apart from what is made of it; rows kept; or kept with the sums over them made on the way.
+enum class Rows { apart, kept, summed };
+// At most one kernel keeps rows.
+Schedule make_schedule(const FragmentView& fragment, Rows rows = Rows::apart);
 
 // Dims that a reduction folds, by input dim. [any-thread; does not block; cannot fail]
 std::vector<bool> folded_dims(const FragmentView& fragment, const tn_node& node);

@@ -22,6 +22,11 @@ class Source {
     line(parts..., " {");
     ++depth_;
   }
+  // A block of its own, for names that are used again.
+  void open_block() {
+    line("{");
+    ++depth_;
+  }
   // The same, unrolled: "for (int u = 0; u < 4; ++u) {".
   void open_unrolled(const char* variable, uint32_t count) {
     out_ += "#pragma unroll\n";

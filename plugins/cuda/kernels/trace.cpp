@@ -33,23 +33,65 @@ class Tracer {
         group_.reductions, [&](uint32_t n) { return fragment_.nodes()[n].op == TN_OP_argmax; });
     if (found) out_.element = out_.space.reduced_element();
     known_.clear();  // what is folded exists inside the loop alone
-    for (const uint32_t tensor : group_.stores) {
-      const Index index = stored_index(tensor);
-      const uint32_t value = pull(tensor, index);
-      out_.stores.push_back({.value = value, .tensor = tensor, .sum = dot(index, strides(tensor))});
-    }
-    if (out_.values.size() > most_values) {
-      return Status(TN_UNSUPPORTED,
-                    author::text("takes over ", most_values,
-                                 " values for one element, most of them for elements that several branches "
-                                 "move differently: cut it at a concat, pad or reshape"));
-    }
+    for (const uint32_t tensor : group_.stores) trace_store(tensor);
+    TN_TRY(check_size());
     return std::move(out_);
+  }
+
+  Result<RowTrace> run_rows() {
+    for (size_t i = 0, slot = 0; i < group_.stages.size(); ++i) {
+      open_stage();
+      for (; slot < group_.stages[i]; ++slot) {
+        out_.folded.push_back(pull(fragment_.nodes()[group_.reductions[slot]].inputs[0], out_.space.whole()));
+        stages_.back().slots.push_back(static_cast<uint32_t>(slot));
+      }
+      close_stage();
+    }
+    for (const bool whole : {true, false}) {
+      open_stage();
+      for (const uint32_t tensor : group_.stores) {
+        if (has_dims_of_rows(tensor) == whole) trace_store(tensor);
+      }
+      for (const uint32_t n : group_.columns) {
+        if (whole) columns_.push_back(pull(fragment_.nodes()[n].inputs[0], out_.space.whole()));
+      }
+      close_stage();
+    }
+    TN_TRY(check_size());
+    if (crosses_rows_) return Status(TN_UNSUPPORTED, "moves elements from one row to another");
+    if (!columns_.empty()) out_.element = out_.space.reduced_element();
+    return RowTrace{{std::move(out_)}, std::move(stages_), std::move(columns_)};
   }
 
   const std::optional<Cut>& wish() const noexcept { return out_.space.wish(); }
 
  private:
+  // What a stage makes is gone when the next one begins.
+  void open_stage() {
+    known_.clear();
+    const size_t first = out_.values.size();
+    stages_.push_back({.first = first, .by_row = first});
+  }
+  void close_stage() { stages_.back().last = out_.values.size(); }
+  bool has_dims_of_rows(uint32_t tensor) const {
+    const tn_node& node = fragment_.nodes()[group_.reductions.front()];
+    return author::same_dims(fragment_.tensor(node.inputs[0]), fragment_.tensor(tensor));
+  }
+
+  void trace_store(uint32_t tensor) {
+    const Index index = stored_index(tensor);
+    const uint32_t value = pull(tensor, index);
+    out_.stores.push_back({.value = value, .tensor = tensor, .sum = dot(index, strides(tensor))});
+  }
+
+  Status check_size() const {
+    if (out_.values.size() <= most_values) return {};
+    return Status(TN_UNSUPPORTED,
+                  author::text("takes over ", most_values,
+                               " values for one element, most of them for elements that several branches "
+                               "move differently: cut it at a concat, pad or reshape"));
+  }
+
   using Key = std::tuple<uint32_t, Index, std::vector<Condition>>;
 
   Space space_of(std::span<const Cut> cuts) const {
@@ -62,7 +104,8 @@ class Tracer {
   }
 
   Index stored_index(uint32_t tensor) const {
-    if (group_.reductions.empty()) return out_.space.whole();
+    if (group_.reductions.empty() || (group_.keeps_rows() && has_dims_of_rows(tensor)))
+      return out_.space.whole();
     const size_t kept = out_.space.kept(false).size();
     return out_.space.kept(fragment_.tensor(tensor).rank() != kept);
   }
@@ -116,7 +159,10 @@ class Tracer {
 
   uint32_t pull_node(uint32_t n, const Index& index) {
     const tn_node& node = fragment_.nodes()[n];
-    if (is_reduction(node.op)) return reduced(n);
+    if (is_reduction(node.op)) {
+      crosses_rows_ = crosses_rows_ || index != stored_index(node.outputs[0]);
+      return reduced(n);
+    }
     switch (node.op) {
       case TN_OP_identity:
       case TN_OP_convert_layout:
@@ -282,7 +328,22 @@ class Tracer {
   Trace out_;
   std::vector<Condition> conditions_{};
   std::map<Key, uint32_t> known_{};
+  std::vector<RowTrace::Stage> stages_{};
+  std::vector<uint32_t> columns_{};
+  bool crosses_rows_ = false;  // a row needs what another one folds
 };
+
+// A space whose loops are cut where a reshape needs it knows sums only. Each cut leaves smaller loops, so this ends.
+template <class Run>
+auto trace_with_cuts(const FragmentView& fragment, const Schedule& schedule, const Group& group, Run&& run) {
+  std::vector<Cut> cuts;
+  while (true) {
+    Tracer tracer(fragment, schedule, group, cuts);
+    auto made = run(tracer);
+    if (!made.ok() || !tracer.wish() || cuts.size() == 32) return made;
+    cuts.push_back(*tracer.wish());
+  }
+}
 
 }  // namespace
 
@@ -297,15 +358,41 @@ std::vector<Affine*> Trace::sums() {
   return out;
 }
 
-Result<Trace> trace(const FragmentView& fragment, const Schedule& schedule, const Group& group) {
-  std::vector<Cut> cuts;
-  while (true) {
-    Tracer tracer(fragment, schedule, group, cuts);
-    Result<Trace> made = tracer.run();
-    // A space whose loops are cut where a reshape needs it knows sums only. Each cut leaves smaller loops, so this ends.
-    if (!made.ok() || !tracer.wish() || cuts.size() == 32) return made;
-    cuts.push_back(*tracer.wish());
+void RowTrace::part_stages() {
+  const auto varies = [&](const Affine& sum) {
+    return std::ranges::any_of(space.loops(true), [&](uint32_t v) { return space.depends(sum, v); });
+  };
+  std::vector<bool> by_row(values.size()), stored(values.size());
+  std::vector<uint32_t> place(values.size());
+  for (const Store& one : stores) stored[one.value] = true;  // for each element, though all be equal
+  for (Stage& stage : stages) {
+    for (size_t i = stage.first; i < stage.last; ++i) {
+      const Value& value = values[i];
+      by_row[i] = !stored[i] && !varies(value.sum) &&
+                  std::ranges::none_of(value.conditions, [&](const Condition& c) { return varies(c.sum); }) &&
+                  std::ranges::all_of(value.arguments, [&](uint32_t a) { return by_row[a]; });
+      stage.by_row += by_row[i] ? 1 : 0;
+    }
+    uint32_t next[2] = {static_cast<uint32_t>(stage.first), static_cast<uint32_t>(stage.by_row)};
+    for (size_t i = stage.first; i < stage.last; ++i) place[i] = next[by_row[i] ? 0 : 1]++;
+    std::vector<Value> parted(stage.last - stage.first);
+    for (size_t i = stage.first; i < stage.last; ++i) {
+      for (uint32_t& argument : values[i].arguments) argument = place[argument];
+      parted[place[i] - stage.first] = std::move(values[i]);
+    }
+    std::ranges::move(parted, values.begin() + static_cast<std::ptrdiff_t>(stage.first));
   }
+  for (uint32_t& value : folded) value = place[value];
+  for (uint32_t& value : columns) value = place[value];
+  for (Store& one : stores) one.value = place[one.value];
+}
+
+Result<RowTrace> trace_rows(const FragmentView& fragment, const Schedule& schedule, const Group& group) {
+  return trace_with_cuts(fragment, schedule, group, [](Tracer& tracer) { return tracer.run_rows(); });
+}
+
+Result<Trace> trace(const FragmentView& fragment, const Schedule& schedule, const Group& group) {
+  return trace_with_cuts(fragment, schedule, group, [](Tracer& tracer) { return tracer.run(); });
 }
 
 }  // namespace tenon::cuda

@@ -40,6 +40,9 @@ struct Value {
   Affine sum{};
   std::vector<Condition> conditions{};  // of a load: it is made only where all hold
   std::vector<uint32_t> arguments{};
+  // Of loads in a kernel that keeps rows: this one is made ahead and kept; or that one was, and has this element.
+  bool kept = false;
+  uint32_t held = TN_ABSENT;
 };
 
 struct Store {
@@ -60,6 +63,25 @@ struct Trace {
   // Every sum in it, for Space::simplify.
   std::vector<Affine*> sums();
 };
+
+// A kernel that folds the rows of one space several times. Stage i folds with what the stages before it gave; the last two
+// stages fold nothing: they make whole rows, and then what there is one of for each row.
+struct RowTrace : Trace {
+  struct Stage {
+    size_t first = 0, by_row = 0, last = 0;  // values; before `by_row` those that a row has one of
+    std::vector<uint32_t> slots{};           // of the reductions that it folds
+  };
+  std::vector<Stage> stages{};
+  std::vector<uint32_t> columns{};  // what each sum over rows adds; values of the stage that makes rows
+
+  // Puts a stage's values that depend on no folded loop before the others.
+  void part_stages();
+};
+
+// The same of a group that keeps rows; TN_UNSUPPORTED also where something moves elements from row to row.
+// [any-thread; does not block; may fail]
+Result<RowTrace> trace_rows(const author::FragmentView& fragment, const Schedule& schedule,
+                            const Group& group);
 
 // The trace of one group of `schedule`. TN_UNSUPPORTED when it is too large. [any-thread; does not block; may fail]
 Result<Trace> trace(const author::FragmentView& fragment, const Schedule& schedule, const Group& group);

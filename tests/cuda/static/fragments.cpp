@@ -264,12 +264,99 @@ void add_movement(std::vector<Example>& out) {
   out.push_back({"over_4_gib", [t](auto& f) { add3(f, t, {int64_t{3} << 30}, false); }});
 }
 
+// An op along `axis`, in and out of one shape.
+void along(FragmentBuilder& f, uint32_t op, uint32_t dtype, const Dims& dims, int64_t axis) {
+  std::vector<uint32_t> inputs{f.input(dtype, dims)};
+  if (op == TN_OP_softmax_grad) inputs.push_back(f.input(dtype, dims));
+  f.node(op, inputs, {f.output(dtype, dims)}).integer("axis", axis);
+}
+
+void cross_entropy(FragmentBuilder& f, uint32_t dtype, const Dims& dims) {
+  const uint32_t x = f.input(dtype, dims), labels = f.input(TN_DTYPE_i64, {dims[0]});
+  f.node(TN_OP_cross_entropy, {x, labels},
+         {f.output(TN_DTYPE_f32, {dims[0]}), f.output(TN_DTYPE_f32, {dims[0]})})
+      .integer("ignore_index", -100);
+}
+void cross_entropy_grad(FragmentBuilder& f, uint32_t dtype, const Dims& dims) {
+  const uint32_t x = f.input(dtype, dims), labels = f.input(TN_DTYPE_i32, {dims[0]}),
+                 log = f.input(TN_DTYPE_f32, {dims[0]}), dloss = f.input(TN_DTYPE_f32, {dims[0]});
+  f.node(TN_OP_cross_entropy_grad, {x, labels, log, dloss}, {f.output(dtype, dims)})
+      .integer("ignore_index", 7);
+}
+
+// Rows of the last dim; `added` to them first.
+void norm(FragmentBuilder& f, uint32_t op, uint32_t dtype, const Dims& dims, bool added) {
+  uint32_t x = f.input(dtype, dims);
+  const Dims outer(dims.begin(), dims.end() - 1), inner{dims.back()};
+  if (added) {
+    const uint32_t sum = f.output(dtype, dims);
+    f.node(TN_OP_add, {x, f.input(dtype, dims)}, {sum});
+    x = sum;
+  }
+  std::vector<uint32_t> inputs{x, f.input(TN_DTYPE_f32, inner)},
+      outputs{f.output(dtype, dims), f.output(TN_DTYPE_f32, outer)};
+  if (op == TN_OP_layer_norm) {
+    inputs.push_back(f.input(TN_DTYPE_f32, inner));
+    outputs.push_back(f.output(TN_DTYPE_f32, outer));
+  }
+  f.node(op, inputs, outputs).integer("axes", 1).real("epsilon", 1e-5);
+}
+void norm_grad(FragmentBuilder& f, uint32_t op, uint32_t dtype, const Dims& dims) {
+  const Dims outer(dims.begin(), dims.end() - 1), inner{dims.back()};
+  std::vector<uint32_t> inputs{f.input(dtype, dims), f.input(dtype, dims), f.input(TN_DTYPE_f32, inner),
+                               f.input(TN_DTYPE_f32, outer)},
+      outputs{f.output(dtype, dims), f.output(TN_DTYPE_f32, inner)};
+  if (op == TN_OP_layer_norm_grad) {
+    inputs.push_back(f.input(TN_DTYPE_f32, outer));
+    outputs.push_back(f.output(TN_DTYPE_f32, inner));
+  }
+  f.node(op, inputs, outputs).integer("axes", 1);
+}
+
+// Short rows, rows that fill a block's registers, rows that are read again, a single long row, and rows across memory.
+void add_rows(std::vector<Example>& out) {
+  struct Shape {
+    const char* name;
+    Dims dims;
+    int64_t axis;
+  };
+  static const Shape shapes[] = {{"short", {65536, 64}, 1}, {"rows", {8192, 4096}, 1},
+                                 {"wide", {1024, 8192}, 1}, {"long", {1024, 128 << 10}, 1},
+                                 {"single", {1 << 22}, 0},  {"across", {64, 100, 4096}, 1}};
+  for (const uint32_t dtype : {TN_DTYPE_f16, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64}) {
+    const auto add = [&](const std::string& op, const char* shape,
+                         std::function<void(FragmentBuilder&)> build) {
+      out.push_back({op + "_" + std::string(author::dtype_name(dtype)) + "_" + shape, std::move(build)});
+    };
+    for (const Shape& shape : shapes) {
+      const Dims& dims = shape.dims;
+      for (const uint32_t op : {TN_OP_softmax, TN_OP_log_softmax, TN_OP_softmax_grad}) {
+        add(std::string(author::op_name(op)), shape.name,
+            [=, &shape](auto& f) { along(f, op, dtype, shape.dims, shape.axis); });
+      }
+      if (dims.size() != 2) continue;
+      add("cross_entropy", shape.name, [&, dtype](auto& f) { cross_entropy(f, dtype, dims); });
+      add("cross_entropy_grad", shape.name, [&, dtype](auto& f) { cross_entropy_grad(f, dtype, dims); });
+      for (const uint32_t op : {TN_OP_layer_norm, TN_OP_rms_norm}) {
+        add(std::string(author::op_name(op)), shape.name,
+            [&, op, dtype](auto& f) { norm(f, op, dtype, dims, false); });
+        add("add_" + std::string(author::op_name(op)), shape.name,
+            [&, op, dtype](auto& f) { norm(f, op, dtype, dims, true); });
+      }
+      for (const uint32_t op : {TN_OP_layer_norm_grad, TN_OP_rms_norm_grad})
+        add(std::string(author::op_name(op)), shape.name,
+            [&, op, dtype](auto& f) { norm_grad(f, op, dtype, dims); });
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Example> examples() {
   std::vector<Example> out;
   add_fused(out);
   add_movement(out);
+  add_rows(out);
   add_reductions(out);
   add_ops(out);
   add_updates(out);
