@@ -304,7 +304,7 @@ Status check_embedding_grad(const FragmentView& fragment) {
 Result<Program> write_embedding_grad(const FragmentView& fragment, const Target& target) {
   Program program;
   Source out;
-  open_source(out, fragment.binding_count());
+  open_source(out, fragment.binding_count(), sort_source());
   const EmbeddingGrad kernels(fragment, target);
   kernels.write(out, program);
   close_source(out);

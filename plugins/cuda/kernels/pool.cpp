@@ -182,7 +182,7 @@ Status check_pool(const FragmentView& fragment) {
 Result<Program> write_pool(const FragmentView& fragment, const Target&) {
   Program program;
   Source out;
-  open_source(out, fragment.binding_count());
+  open_source(out, fragment.binding_count(), pool_source());
   const Pool pool(fragment);
   if (fragment.output(0).elements() != 0 && is_gradient(pool.op)) {
     write_pool_gradient(fragment, pool, out, program);

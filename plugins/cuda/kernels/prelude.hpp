@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// prelude.hpp: the .cuh files of this folder as one text, the head of every generated source; made by embed.cmake.
+// prelude.hpp: the .cuh files of this folder as texts, of which every generated source is headed; made by embed.cmake.
 #pragma once
 
 #include "source.hpp"
@@ -9,13 +9,17 @@
 namespace tenon::cuda {
 
 std::string_view prelude_source() noexcept;
-// What sources of reductions over ranks have besides: exchange.cuh and ranks.cuh.
+// What sources have besides: of pools, of reductions over ranks, of sums by index, of updates.
+std::string_view pool_source() noexcept;
 std::string_view ranks_source() noexcept;
+std::string_view sort_source() noexcept;
+std::string_view update_source() noexcept;
 
-// What every source begins and ends with: the prelude, and the one argument of its entries, `p.at[]`: the addresses of `bindings`
-// tensors, and last that of the workspace. [any-thread; does not block; cannot fail]
-inline void open_source(Source& out, uint32_t bindings) {
+// What every source begins and ends with: the prelude, what it has `besides`, and the one argument of its entries, `p.at[]`: the
+// addresses of `bindings` tensors, and last that of the workspace. [any-thread; does not block; cannot fail]
+inline void open_source(Source& out, uint32_t bindings, std::string_view besides = {}) {
   out.plain(std::string(prelude_source()));
+  out.plain(std::string(besides));
   out.line();
   out.line("namespace tn {");
   out.line();

@@ -228,7 +228,7 @@ Result<Program> write_updates(const FragmentView& fragment, const Target& target
   }
   const char* const space = bytes <= most_constant_memory ? "__constant__" : "__device__";
   Source out;
-  open_source(out, fragment.binding_count());
+  open_source(out, fragment.binding_count(), update_source());
   write_constants_of(fragment, work, out);
   Program program{.workspace_bytes = work.workspace_bytes};
   if (!work.found_infs.empty()) program.steps.push_back(write_clearing(fragment, work, out));
