@@ -40,7 +40,8 @@ class LaunchText {
   }
 
   uint64_t table_bytes() const {
-    return launch_.jobs.size() * (24 + 4 * places_ + 8) + launch_.settings.size() * 56 + 16;
+    const uint64_t job = (24 + 4 * places_ + 7) / 8 * 8, ends = 2 * sizeof(uint32_t), setting = 56;
+    return launch_.jobs.size() * (job + ends) + launch_.settings.size() * setting + ends;
   }
 
   void write_tables(Source& out, const char* space) const {

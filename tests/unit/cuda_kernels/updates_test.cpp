@@ -138,7 +138,15 @@ TEST_CASE("updates: f64 is a launch of its own, and so is every 257th setting") 
 TEST_CASE("updates: tables past the constant memory lie in the device's") {
   FragmentBuilder few, many;
   step_of(few, 161);
-  step_of(many, 560);
+  const uint32_t scale = many.input(TN_DTYPE_f32, {}), rate = many.input(TN_DTYPE_f32, {});
+  std::vector<uint32_t> scaled = {scale}, plain = {many.tensor(TN_DTYPE_f32, {})};
+  for (int i = 0; i < 1300; ++i) {
+    scaled.push_back(many.input(TN_DTYPE_f32, {8}));
+    plain.push_back(many.tensor(TN_DTYPE_f32, {8}));
+  }
+  many.node(TN_OP_check_finite_and_unscale, scaled, plain);
+  for (size_t i = 1; i <= 1300; ++i)
+    sgd(many, many.input(TN_DTYPE_f32, {8}), plain[i], rate, many.output(TN_DTYPE_f32, {8}));
   CHECK(holds(written(few).source, "__constant__ const Job<"));
   CHECK(holds(written(many).source, "\n__device__ const Job<"));
 }
