@@ -3,8 +3,8 @@
 //
 // What to expect: the time of a launch is its bytes over the memory's bandwidth. Adam of f32 moves 28 bytes an element; 25.6
 // million of them take 167 µs at the 4.3 TB/s that a copy reaches on an H200, and a thread has eight words of 16 bytes on
-// their way. The grid is as large as the device, so a block's start, where it makes the figures of all settings, is paid
-// once for many chunks.
+// their way. The grid is a few blocks for each processor, so a block's start, where it makes the figures of all settings, is
+// paid once for many chunks.
 #include "update.hpp"
 
 #include "families.hpp"
@@ -40,7 +40,8 @@ class LaunchText {
   }
 
   uint64_t table_bytes() const {
-    return launch_.jobs.size() * (24 + 4 * places_ + 8) + launch_.settings.size() * 56 + 16;
+    const uint64_t job = (24 + 4 * places_ + 7) / 8 * 8, ends = 2 * sizeof(uint32_t), setting = 56;
+    return launch_.jobs.size() * (job + ends) + launch_.settings.size() * setting + ends;
   }
 
   void write_tables(Source& out, const char* space) const {
@@ -67,9 +68,13 @@ class LaunchText {
  private:
   // A kind without a tensor of as many elements moves none of them in words.
   UpdateTile wide_tile(size_t kind) const {
-    const UpdateTile tile = tile_of(launch_.kinds[kind], true);
-    const bool fills = std::ranges::any_of(
-        launch_.jobs, [&](const UpdateJob& job) { return job.kind == kind && job.count >= tile.lanes; });
+    UpdateTile tile = tile_of(launch_.kinds[kind], true);
+    bool fills = false;
+    for (const UpdateJob& job : launch_.jobs) {
+      if (job.kind != kind) continue;
+      fills = fills || job.count >= tile.lanes;
+      tile.tail = tile.tail || job.count % tile.lanes != 0;
+    }
     return fills ? tile : tile_of(launch_.kinds[kind], false);
   }
 

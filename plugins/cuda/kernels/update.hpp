@@ -76,6 +76,7 @@ UpdateWork plan_updates(const FragmentView& fragment);
 // The elements that a thread takes at once: `unroll` times `lanes` neighbours.
 struct UpdateTile {
   uint32_t lanes = 1, unroll = 1;
+  bool tail = false;  // some tensor of the kind does not end with a whole chunk of lanes
 };
 // Of a wide entry: in words of 16 bytes. Some 128 bytes are on their way for a thread.
 UpdateTile tile_of(const UpdateKind& kind, bool wide);

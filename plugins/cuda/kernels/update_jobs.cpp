@@ -26,7 +26,12 @@ constexpr std::string_view state_names[] = {"state0", "state1"};
 class UpdateAssembly {
  public:
   explicit UpdateAssembly(const FragmentView& fragment)
-      : fragment_(fragment), plan_(fragment), places_(fragment.tensors().size(), no_place) {}
+      : fragment_(fragment),
+        plan_(fragment),
+        places_(fragment.tensors().size(), no_place),
+        shared_(fragment.inputs().size()) {
+    for (const tn_alias& pair : fragment.aliases()) shared_[pair.input] = true;
+  }
 
   UpdateWork run() {
     place_tensors();
@@ -87,9 +92,7 @@ class UpdateAssembly {
 
   void read(Draft& draft, std::string_view name, uint32_t tensor) const {
     const uint32_t place = places_[tensor];
-    const bool shared =
-        std::ranges::any_of(fragment_.aliases(), [&](const tn_alias& pair) { return pair.input == place; });
-    const bool read_only = place >= first_constant_place || (place < fragment_.inputs().size() && !shared);
+    const bool read_only = place >= first_constant_place || (place < shared_.size() && !shared_[place]);
     draft.kind.reads.push_back({name, fragment_.tensor(tensor).dtype(), read_only});
     draft.tensors.push_back(tensor);
     draft.places.push_back(place);
@@ -229,6 +232,7 @@ class UpdateAssembly {
   const FragmentView fragment_;
   const UpdatePlan plan_;
   std::vector<uint32_t> places_;  // by tensor
+  std::vector<bool> shared_;      // inputs whose place an output may take
   std::array<size_t, 2> open_{};  // the launches of this stage that take more, in f32 and in f64
   UpdateWork out_{};
 };

@@ -36,7 +36,7 @@ class KindText {
           .index = "from + u * 256u",
           .wanted = "i < most",
           .where = text("i", times(tile.lanes))});
-    if (tile.lanes > 1) {
+    if (tile.tail) {
       out_.open("if (chunk == begin && threadIdx.x < job.count % ", tile.lanes, "u)");
       walk({.tile = {}, .index = text("most * ", tile.lanes, "u + threadIdx.x"), .wanted = "", .where = "i"});
       out_.close();

@@ -185,7 +185,7 @@ TEST_CASE("updates: a step in which one gradient is not finite changes no byte")
   }
 }
 
-TEST_CASE("updates: a gradient that is written keeps its bytes in a bad step, divided or not") {
+TEST_CASE("updates: a gradient that is written keeps its bytes in a bad step") {
   CUDA_DRIVER("");
   Bench bench;
   const Shared w = tensor(TN_DTYPE_f32, {100}), g = tensor(TN_DTYPE_f16, {100}), flag = scalar(1);
@@ -196,8 +196,7 @@ TEST_CASE("updates: a gradient that is written keeps its bytes in a bad step, di
   CHECK(bench.run(group) == std::vector<Bytes>{w->bytes, g->bytes});
 }
 
-TEST_CASE(
-    "updates: 1,360 parameters are two launches of one kernel, past the 4,096 bytes of old parameters") {
+TEST_CASE("updates: 1,360 parameters are one step, past the 4,096 bytes that parameters once had") {
   CUDA_DRIVER("");
   Bench bench;
   const Shared rate = scalar(0.5F), scale = scalar(2), found = scalar(0);

@@ -7,13 +7,14 @@ using tenon::cuda::honoured_aliases;
 
 namespace {
 
-struct Step {
+struct StepScalars {
   uint32_t rate, step, found_inf = TN_ABSENT;
-  explicit Step(FragmentBuilder& f) : rate(f.input(TN_DTYPE_f32, {})), step(f.input(TN_DTYPE_f32, {})) {}
+  explicit StepScalars(FragmentBuilder& f)
+      : rate(f.input(TN_DTYPE_f32, {})), step(f.input(TN_DTYPE_f32, {})) {}
 };
 
 // One parameter of f32.
-void adam(FragmentBuilder& f, const Step& step, uint32_t gradient, const std::vector<int64_t>& dims,
+void adam(FragmentBuilder& f, const StepScalars& step, uint32_t gradient, const std::vector<int64_t>& dims,
           double decay) {
   const uint32_t t = TN_DTYPE_f32, w = f.input(t, dims), m = f.input(t, dims), v = f.input(t, dims);
   f.node(TN_OP_adamw, {w, gradient, m, v, step.rate, step.step, TN_ABSENT, step.found_inf},
@@ -26,7 +27,7 @@ void adam(FragmentBuilder& f, const Step& step, uint32_t gradient, const std::ve
 
 // `count` parameters of several sizes, their gradients looked at and divided first, as a step of training has them.
 void step_of(FragmentBuilder& f, int64_t count, uint32_t gradients = TN_DTYPE_f16) {
-  Step step(f);
+  StepScalars step(f);
   std::vector<uint32_t> scaled = {f.input(TN_DTYPE_f32, {})}, plain = {f.tensor(TN_DTYPE_f32, {})};
   for (int64_t i = 0; i < count; ++i) {
     scaled.push_back(f.input(gradients, {512 + i}));
@@ -137,7 +138,15 @@ TEST_CASE("updates: f64 is a launch of its own, and so is every 257th setting") 
 TEST_CASE("updates: tables past the constant memory lie in the device's") {
   FragmentBuilder few, many;
   step_of(few, 161);
-  step_of(many, 560);
+  const uint32_t scale = many.input(TN_DTYPE_f32, {}), rate = many.input(TN_DTYPE_f32, {});
+  std::vector<uint32_t> scaled = {scale}, plain = {many.tensor(TN_DTYPE_f32, {})};
+  for (int i = 0; i < 1300; ++i) {
+    scaled.push_back(many.input(TN_DTYPE_f32, {8}));
+    plain.push_back(many.tensor(TN_DTYPE_f32, {8}));
+  }
+  many.node(TN_OP_check_finite_and_unscale, scaled, plain);
+  for (size_t i = 1; i <= 1300; ++i)
+    sgd(many, many.input(TN_DTYPE_f32, {8}), plain[i], rate, many.output(TN_DTYPE_f32, {8}));
   CHECK(holds(written(few).source, "__constant__ const Job<"));
   CHECK(holds(written(many).source, "\n__device__ const Job<"));
 }
@@ -175,7 +184,7 @@ TEST_CASE("updates: beside another op they are refused, which names the op witho
 
 TEST_CASE("updates: every pair of a step is honoured in place, so far as the mask reaches") {
   FragmentBuilder f;
-  Step step(f);
+  StepScalars step(f);
   for (uint32_t i = 0; i < 30; ++i) {
     const uint32_t g = f.input(TN_DTYPE_f32, {64}),
                    base = 2 + 4 * i;  // its own place among the inputs, then w, m, v
