@@ -5,7 +5,7 @@
 // each eight bits of the table's rows. Two more steps find where each row's part begins, and add up whole pieces of 128 that
 // one row fills, so that a row which a large part of all indices names (a padding token) is not one thread's work alone.
 // What it costs for M indices, V rows of D: 8·M bytes read and written in each pass, log2 M looks for each row, and dy read and
-// the table written once; linear in all of them.
+// the table written once.
 // Invariant: a row's sum is in the order of the indices, cut at multiples of 128 of the sorted ones: equal launches give equal
 // bits, and no float is added atomically.
 #include "alone.hpp"

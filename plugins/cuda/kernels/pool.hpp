@@ -34,7 +34,7 @@ Dims strides_of(TensorView tensor);
 // be wanted again: it goes through L1. [any-thread; may throw bad_alloc]
 std::string loaded(const char* name, const std::string& type, uint32_t bytes, uint32_t lanes,
                    const std::string& from, const std::string& at);
-// "static_cast<const f32*>(p.at[0])", and the workspace as elements of `type`.
+// "static_cast<const f32*>(p.at[0])"
 std::string bound(const std::string& type, uint32_t binding);
 
 // Places (r, s) of the window whose first corner is at sums `h` and `w`, and the address `at` of each from sum `corner`; open
