@@ -5,8 +5,10 @@
 // The conformance kit asks for every operation, type and reduction; here is what it does not ask for.
 #include "comm_ranks.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 
 using namespace cuda_test;
 
