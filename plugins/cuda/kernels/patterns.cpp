@@ -17,8 +17,9 @@ constexpr uint32_t in0 = TN_PATTERN_INPUT, in1 = TN_PATTERN_INPUT + 1, in2 = TN_
 constexpr uint32_t maybe = TN_PATTERN_OPTIONAL, kept = TN_PATTERN_OUTPUT;
 
 constexpr uint32_t matmul[] = {TN_OP_matmul}, add[] = {TN_OP_add}, gelu[] = {TN_OP_gelu},
-                   gelu_grad[] = {TN_OP_gelu_grad}, sum[] = {TN_OP_sum};
-constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu};
+                   gelu_grad[] = {TN_OP_gelu_grad}, sum[] = {TN_OP_sum}, conv[] = {TN_OP_conv2d};
+constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu},
+                   any_activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu};
 
 template <uint32_t... operands>
 constexpr uint32_t reads[] = {operands...};
@@ -56,24 +57,34 @@ constexpr tn_pattern_step product_gelu_grad[] = {
     step<1>(sum, maybe),
 };
 
+constexpr tn_pattern_step conv_bias_act[] = {
+    step<in0, in1>(conv),
+    step<0, in2>(add, maybe),  // bias
+    step<1, in3>(add, maybe),  // residual
+    step<2>(any_activation, maybe),
+};
+
 template <size_t count>
 constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]) {
   return {.name = name, .steps = steps, .step_count = count, .reserved = 0};
 }
 
-// Those of products last: without a library for them the others are published alone.
+// Those of products, then those of convolutions: without a library for either the others are published alone.
 constexpr tn_pattern pattern_rows[] = {
     row("product_epilogue", product_epilogue),
     row("product_gelu_kept", product_gelu_kept),
     row("product_bias_gelu_kept", product_bias_gelu_kept),
     row("product_gelu_grad", product_gelu_grad),
+    row("conv_bias_act", conv_bias_act),
 };
-constexpr uint64_t of_products = 4;
+constexpr uint64_t of_products = 4, of_convolutions = 1;
 
 }  // namespace
 
-tn_pattern_list published_patterns(bool products) noexcept {
-  return {.items = pattern_rows, .count = std::size(pattern_rows) - (products ? 0 : of_products)};
+tn_pattern_list published_patterns(bool products, bool convolutions) noexcept {
+  static_assert(std::size(pattern_rows) == of_products + of_convolutions);
+  return {.items = pattern_rows + (products ? 0 : of_products),
+          .count = (products ? of_products : 0) + (convolutions ? of_convolutions : 0)};
 }
 
 }  // namespace tenon::cuda
