@@ -2,6 +2,7 @@
 // device.cpp: what an opened GPU promises, and what it makes.
 #include "device.hpp"
 
+#include "engine/convolutions.hpp"
 #include "engine/generated.hpp"
 #include "engine/products.hpp"
 #include "kernels/patterns.hpp"
@@ -71,7 +72,9 @@ Result<bool> Device::peer(Device& other) {
   return able != 0;
 }
 
-tn_pattern_list Device::patterns() const { return published_patterns(has_products(*gpu_, tools_)); }
+tn_pattern_list Device::patterns() const {
+  return published_patterns(has_products(*gpu_, tools_), has_convolutions(tools_));
+}
 
 Engine& Device::engine_of(const author::FragmentView& fragment) const {
   return **std::ranges::find_if(engines_, [&](const auto& engine) { return engine->takes(fragment); });

@@ -17,7 +17,7 @@ constexpr uint32_t in0 = TN_PATTERN_INPUT, in1 = TN_PATTERN_INPUT + 1, in2 = TN_
 constexpr uint32_t maybe = TN_PATTERN_OPTIONAL, kept = TN_PATTERN_OUTPUT;
 
 constexpr uint32_t matmul[] = {TN_OP_matmul}, add[] = {TN_OP_add}, gelu[] = {TN_OP_gelu},
-                   gelu_grad[] = {TN_OP_gelu_grad}, sum[] = {TN_OP_sum};
+                   gelu_grad[] = {TN_OP_gelu_grad}, sum[] = {TN_OP_sum}, conv[] = {TN_OP_conv2d};
 constexpr uint32_t relu_or_gelu[] = {TN_OP_relu, TN_OP_gelu};
 constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu};
 constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
@@ -75,27 +75,37 @@ constexpr tn_pattern_step product_gelu_grad[] = {
     step<1>(sum, maybe),
 };
 
+constexpr tn_pattern_step conv_bias_act[] = {
+    step<in0, in1>(conv),
+    step<0, in2>(add, maybe),  // bias
+    step<1, in3>(add, maybe),  // residual
+    step<2>(activation, maybe),
+};
+
 template <size_t count>
 constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]) {
   return {.name = name, .steps = steps, .step_count = count, .reserved = 0};
 }
 
-// Those of products last: without a library for them the others are published alone.
+// Those of products first, those of convolutions last: without a library for either, the others still stand in one row.
 constexpr tn_pattern pattern_rows[] = {
-    row("bn_act", bn_act),
-    row("bn_add_act", bn_add_act),
-    row("act_bn_backward", act_bn_backward),
     row("product_epilogue", product_epilogue),
     row("product_gelu_kept", product_gelu_kept),
     row("product_bias_gelu_kept", product_bias_gelu_kept),
     row("product_gelu_grad", product_gelu_grad),
+    row("bn_act", bn_act),
+    row("bn_add_act", bn_add_act),
+    row("act_bn_backward", act_bn_backward),
+    row("conv_bias_act", conv_bias_act),
 };
-constexpr uint64_t of_products = 4;
+constexpr uint64_t of_products = 4, of_our_own = 3, of_convolutions = 1;
+static_assert(std::size(pattern_rows) == of_products + of_our_own + of_convolutions);
 
 }  // namespace
 
-tn_pattern_list published_patterns(bool products) noexcept {
-  return {.items = pattern_rows, .count = std::size(pattern_rows) - (products ? 0 : of_products)};
+tn_pattern_list published_patterns(bool products, bool convolutions) noexcept {
+  return {.items = pattern_rows + (products ? 0 : of_products),
+          .count = (products ? of_products : 0) + of_our_own + (convolutions ? of_convolutions : 0)};
 }
 
 }  // namespace tenon::cuda

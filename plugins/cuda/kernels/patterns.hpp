@@ -9,8 +9,8 @@
 
 namespace tenon::cuda {
 
-// Those of products only where there is a library to compute them. Lives as long as the plugin.
+// Those of products and of convolutions only where there is a library to compute them. Lives as long as the plugin.
 // [any-thread; does not block; cannot fail]
-tn_pattern_list published_patterns(bool products) noexcept;
+tn_pattern_list published_patterns(bool products, bool convolutions) noexcept;
 
 }  // namespace tenon::cuda

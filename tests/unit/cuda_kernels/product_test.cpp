@@ -265,5 +265,6 @@ TEST_CASE("product: asking about one that is taken allocates nothing") {
 }
 
 TEST_CASE("product: its fusions are published where something computes them") {
-  CHECK(tenon::cuda::published_patterns(true).count == tenon::cuda::published_patterns(false).count + 4);
+  CHECK(tenon::cuda::published_patterns(true, false).count ==
+        tenon::cuda::published_patterns(false, false).count + 4);
 }

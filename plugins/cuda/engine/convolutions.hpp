@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// convolutions.hpp: kernels that are a plan of cuDNN.
+//
+// Options: `cuda.cudnn`, the library ("off" for none); `cuda.tf32`, 1 to let convolutions of f32 be computed in TF32.
+// Invariant: it takes every fragment that has a convolution or a gradient of one, and no other.
+#pragma once
+
+#include "../kernel.hpp"
+
+namespace tenon::cuda {
+
+// [any-thread; does not block; may fail]
+Result<std::unique_ptr<Engine>> make_convolutions(const std::shared_ptr<Gpu>& gpu, const Tools& tools);
+
+// Whether convolutions are computed in this process at all; the log is told what to install where they are not.
+// [any-thread; may block; cannot fail]
+bool has_convolutions(const Tools& tools);
+
+}  // namespace tenon::cuda

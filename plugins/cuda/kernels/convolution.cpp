@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// convolution.cpp: from the convolution on along its value, each node with its part.
+#include "convolution.hpp"
+
+#include "program.hpp"
+
+#include <tenon/author/node_view.hpp>
+
+#include <algorithm>
+
+namespace tenon::cuda {
+
+using author::FragmentView;
+using author::NodeView;
+using author::TensorView;
+using author::text;
+
+namespace {
+
+bool is_convolution(uint32_t op) noexcept {
+  return op == TN_OP_conv2d || op == TN_OP_conv2d_grad_data || op == TN_OP_conv2d_grad_weight;
+}
+
+bool is_conv_activation(uint32_t op) noexcept {
+  return op == TN_OP_relu || op == TN_OP_gelu || op == TN_OP_sigmoid || op == TN_OP_tanh || op == TN_OP_silu;
+}
+
+// One element for each channel of a result [N, C, P, Q], and broadcast to the rest.
+bool is_channel_vector(TensorView tensor, TensorView result) noexcept {
+  const uint32_t missing = 4 - tensor.rank();
+  if (tensor.rank() < 3 || tensor.rank() > 4) return false;
+  for (uint32_t i = 0; i < tensor.rank(); ++i)
+    if (tensor.dims()[i] != (missing + i == 1 ? result.dims()[1] : 1)) return false;
+  return true;
+}
+
+class ConvReader {
+ public:
+  explicit ConvReader(const FragmentView& fragment) : fragment_(fragment) {}
+
+  Result<Convolution> run() {
+    TN_TRY(read_node());
+    while (taken_ < fragment_.nodes().size()) TN_TRY(take_next());
+    if (fragment_.outputs().size() != 1 || fragment_.outputs()[0] != value_) {
+      return Status(TN_UNSUPPORTED, text("a convolution writes one output, tensor ", value_,
+                                         " here, and keeps nothing on its way: compile the rest apart"));
+    }
+    out_.dtype = fragment_.tensor(value_).dtype();
+    if (out_.dtype == TN_DTYPE_f64)
+      return Status(TN_UNSUPPORTED,
+                    text("tensor ", value_, " is f64: convolutions are computed in f16, bf16 and f32"));
+    return place();
+  }
+
+ private:
+  Status read_node() {
+    const auto all = fragment_.nodes();
+    const auto found = std::ranges::find_if(all, [](const tn_node& n) { return is_convolution(n.op); });
+    at_ = static_cast<uint32_t>(found - all.begin());
+    const NodeView node(fragment_, at_);
+    const auto pair = [&](const char* name) {
+      return std::array<int64_t, 2>{node.integers(name)[0], node.integers(name)[1]};
+    };
+    const auto pad = node.integers("pad");
+    out_.op = node.op();
+    out_.stride = pair("stride");
+    out_.dilation = pair("dilation");
+    out_.before = {pad[0], pad[1]};
+    out_.after = {pad[2], pad[3]};
+    value_ = node.raw().outputs[0];
+    ++taken_;
+    return {};
+  }
+
+  bool reads_value(const tn_node& n) const noexcept {
+    return std::find(n.inputs, n.inputs + n.input_count, value_) != n.inputs + n.input_count;
+  }
+
+  Status take_next() {
+    const auto all = fragment_.nodes();
+    const auto found = std::ranges::find_if(all, [&](const tn_node& n) { return reads_value(n); });
+    if (found == all.end())
+      return NodeView(fragment_, at_)
+          .unsupported("nothing reads its value, and there are other nodes: compile it apart");
+    const NodeView next(fragment_, static_cast<uint32_t>(found - all.begin()));
+    if (out_.op != TN_OP_conv2d)
+      return next.unsupported("nothing is computed on a gradient of a convolution: compile this apart");
+    if (out_.activation != TN_OP_identity)
+      return next.unsupported("a convolution computes nothing behind its activation: compile this apart");
+    ++taken_;
+    if (is_conv_activation(next.op())) {
+      out_.activation = next.op();
+      out_.tanh = next.op() == TN_OP_gelu && next.integer("tanh") != 0;
+    } else if (next.op() == TN_OP_add) {
+      TN_TRY(take_add(next));
+    } else {
+      return next.unsupported("a convolution does not compute this on its way: compile it apart");
+    }
+    value_ = next.raw().outputs[0];
+    return {};
+  }
+
+  Status take_add(const NodeView& add) {
+    const uint32_t* const in = add.raw().inputs;
+    const uint32_t other = in[in[0] == value_ ? 1 : 0];
+    const TensorView result = fragment_.tensor(value_), added = fragment_.tensor(other);
+    if (bias_ == TN_ABSENT && is_channel_vector(added, result)) {
+      bias_ = other;
+    } else if (residual_ == TN_ABSENT && author::same_dims(added, result)) {
+      residual_ = other;
+    } else {
+      return add.unsupported(
+          text("it adds ", author::words(added.dims()), " to ", author::words(result.dims()),
+               ": a convolution adds one element for each channel, as [C,1,1], and one tensor "
+               "of its own dims"));
+    }
+    return {};
+  }
+
+  Result<uint32_t> binding(uint32_t tensor) const {
+    const auto in = std::ranges::find(fragment_.inputs(), tensor), end = fragment_.inputs().end();
+    if (in != end) return static_cast<uint32_t>(in - fragment_.inputs().begin());
+    if (tensor == fragment_.outputs()[0]) return static_cast<uint32_t>(fragment_.inputs().size());
+    return Status(TN_UNSUPPORTED,
+                  text("tensor ", tensor, " is computed before the convolution: compile that apart"));
+  }
+
+  Result<Image> image(uint32_t tensor) const {
+    const TensorView view = fragment_.tensor(tensor);
+    const auto steps = view.strides();
+    if (view.dtype() != out_.dtype) {
+      return Status(TN_UNSUPPORTED, text("tensor ", tensor, " is ", view.dtype_name(),
+                                         ", and the result another type: a convolution has one"));
+    }
+    Image out { .binding = TN_TRY(binding(tensor)) };
+    for (size_t i = 0; i < 4; ++i) {
+      out.dims[i] = view.dims()[i];
+      out.strides[i] = out.dims[i] == 1 ? std::max<int64_t>(steps[i], 1) : steps[i];
+      if (out.dims[i] <= 1 || steps[i] > 0) continue;
+      return Status(TN_UNSUPPORTED, text("tensor ", tensor, " of dims ", author::words(view.dims()),
+                                         " and strides ", author::words({steps.data(), 4}),
+                                         ": cuDNN takes no tensor that repeats its elements: copy it"));
+    }
+    return out;
+  }
+
+  // A vector of channels as four dims, in the order of the result's.
+  Result<Image> vector(uint32_t tensor) const {
+    const TensorView view = fragment_.tensor(tensor);
+    const int64_t channels = out_.result.dims[1], step = view.strides()[view.rank() - 3];
+    if (channels > 1 && step != 1) {
+      return Status(TN_UNSUPPORTED, text("tensor ", tensor, " has ", channels, " channels ", step,
+                                         " elements apart: cuDNN reads a dense bias: copy it"));
+    }
+    const int64_t outer = out_.result.strides[1] == 1 ? channels : 1;
+    return Image {
+      .binding = TN_TRY(binding(tensor))
+      , .dims = {1, channels, 1, 1}, .strides = { channels, 1, outer, outer }
+    };
+  }
+
+  Result<Convolution> place() {
+    const tn_node& node = fragment_.nodes()[at_];
+    const Image a = TN_TRY(image(node.inputs[0]))
+    , b = TN_TRY(image(node.inputs[1]))
+    , made = TN_TRY(image(value_));
+    const bool data = out_.op == TN_OP_conv2d_grad_data, weight = out_.op == TN_OP_conv2d_grad_weight;
+    out_.image = data ? made : a;
+    out_.filter = weight ? made : b;
+    out_.result = data ? a : weight ? b : made;
+    if (bias_ != TN_ABSENT) out_.bias = TN_TRY(vector(bias_));
+    if (residual_ != TN_ABSENT) out_.residual = TN_TRY(image(residual_));
+    return out_;
+  }
+
+  const FragmentView& fragment_;
+  uint32_t at_ = 0, value_ = TN_ABSENT, bias_ = TN_ABSENT, residual_ = TN_ABSENT;
+  size_t taken_ = 0;
+  Convolution out_{};
+};
+
+std::string told(const char* name, const Image& image) {
+  if (!image.is_there()) return {};
+  return text(" ", name, " #", image.binding, " ", author::words(image.dims), "/",
+              author::words(image.strides));
+}
+
+}  // namespace
+
+bool has_convolution(const FragmentView& fragment) noexcept {
+  return std::ranges::any_of(fragment.nodes(), [](const tn_node& n) { return is_convolution(n.op); });
+}
+
+Result<Convolution> read_convolution(const FragmentView& fragment) {
+  if (fragment.binding_count() > most_conv_bindings) {
+    return Status(TN_UNSUPPORTED, text("the fragment has ", fragment.binding_count(),
+                                       " bindings; a convolution takes ", most_conv_bindings, ": cut it"));
+  }
+  TN_TRY(check_tensors(fragment));
+  return ConvReader(fragment).run();
+}
+
+std::string told(const Convolution& c) {
+  return text(author::op_name(c.op), " ", author::dtype_name(c.dtype), " stride ", author::words(c.stride),
+              " dilation ", author::words(c.dilation), " before ", author::words(c.before), " after ",
+              author::words(c.after)) +
+         told("x", c.image) + told("w", c.filter) + told("y", c.result) + told("bias", c.bias) +
+         told("residual", c.residual) +
+         (c.activation == TN_OP_identity
+              ? std::string()
+              : text(" ", author::op_name(c.activation), c.tanh ? " by tanh" : ""));
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// convolution_test.cpp: which graph cuDNN is told for each form, which plan is taken and how it is run; over a stand-in.
+//
+// The stand-in (tests/cuda/fakecuda/cudnn.hpp) keeps a line for each graph and each run, and computes nothing: what a
+// convolution comes to is for a device to show.
+#include "world.hpp"
+
+#include <tenon/author/fragment_view.hpp>
+
+using namespace cuda_test;
+
+namespace {
+
+template <class Function>
+Function* cudnn_function(const char* name) {
+  void* const library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE((library != nullptr));
+  auto* const found = reinterpret_cast<Function*>(dlsym(library, name));
+  REQUIRE((found != nullptr));
+  return found;
+}
+
+// The lines since this was last asked.
+std::string cudnn_log() { return cudnn_function<const char*()>("fakecudnn_log")(); }
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+using Dims = std::vector<int64_t>;
+const Dims x_dims{2, 4, 5, 6}, w_dims{8, 2, 3, 3}, y_dims{2, 8, 3, 6};
+
+// Two groups, a stride of 2 down, a pad of 1 above, 1 left, 1 below and 1 right.
+void add_attributes(FragmentBuilder::Node& node) {
+  node.integers("dilation", {1, 1})
+      .integer("groups", 2)
+      .integers("pad", {1, 1, 0, 1})
+      .integers("stride", {2, 1});
+}
+
+struct Forward : FragmentBuilder {
+  explicit Forward(uint32_t dtype, Dims x_strides = {}, uint32_t activation = TN_OP_identity,
+                   bool biased = false, bool added = false) {
+    const uint32_t x = input(dtype, x_dims, std::move(x_strides)), w = input(dtype, w_dims);
+    const bool plain = !biased && !added && activation == TN_OP_identity;
+    uint32_t value = plain ? output(dtype, y_dims) : tensor(dtype, y_dims);
+    add_attributes(node(TN_OP_conv2d, {x, w}, {value}));
+    if (biased) value = go_on(dtype, value, input(dtype, {8, 1, 1}), !added && activation == TN_OP_identity);
+    if (added) value = go_on(dtype, value, input(dtype, y_dims), activation == TN_OP_identity);
+    if (activation != TN_OP_identity) node(activation, {value}, {output(dtype, y_dims)});
+  }
+
+ private:
+  uint32_t go_on(uint32_t dtype, uint32_t value, uint32_t other, bool last) {
+    const uint32_t next = last ? output(dtype, y_dims) : tensor(dtype, y_dims);
+    node(TN_OP_add, {value, other}, {next});
+    return next;
+  }
+};
+
+struct Gradient : FragmentBuilder {
+  explicit Gradient(uint32_t op) {
+    const bool data = op == TN_OP_conv2d_grad_data;
+    const uint32_t a = input(TN_DTYPE_f16, data ? y_dims : x_dims),
+                   b = input(TN_DTYPE_f16, data ? w_dims : y_dims),
+                   made = output(TN_DTYPE_f16, data ? x_dims : w_dims);
+    Node& one = node(op, {a, b}, {made});
+    add_attributes(one);
+    one.integers(data ? "input_shape" : "weight_shape", data ? x_dims : w_dims);
+  }
+};
+
+// A kernel with memory for all its bindings, each `shift` bytes past a multiple of 256.
+class Bench {
+ public:
+  Bench(tn_device* device, const tn_fragment& fragment, Kernel kernel, uint64_t shift = 0)
+      : kernel_(std::move(kernel)), room_(allocate(device, std::max<uint64_t>(workspace_bytes(kernel_), 1))) {
+    const tenon::author::FragmentView view(fragment);
+    for (uint32_t i = 0; i < view.binding_count(); ++i) {
+      const uint64_t bytes = view.binding(i).extent_bytes();
+      memories_.push_back(allocate(device, bytes + 256));
+      bindings_.push_back(span(memories_.back(), shift, bytes));
+    }
+  }
+  void launch(tn_stream* stream) {
+    cuda_test::launch(kernel_, stream, bindings_, span(room_, 0, workspace_bytes(kernel_)));
+  }
+
+ private:
+  Kernel kernel_;
+  Memory room_;
+  std::vector<Memory> memories_{};
+  std::vector<tn_span> bindings_{};
+};
+
+// What the library is told when the fragment is compiled and run once.
+std::string run_once(tn_device* device, const tn_fragment& fragment, uint64_t shift = 0) {
+  const Stream stream = make_stream(device);
+  Bench bench(device, fragment, compile(device, fragment), shift);
+  bench.launch(stream);
+  drain(stream);
+  return cudnn_log();
+}
+
+std::string tensor_words(int number, int type, const std::string& dims, const std::string& strides,
+                         const std::string& end = "") {
+  return "(align 16 type " + std::to_string(type) + " dims " + dims + " strides " + strides + " id " +
+         std::to_string(number) + end + ")";
+}
+
+const std::string shape = "(compute 0 mode 1 dilation 1,1 stride 2,1 after 0,1 before 1,1 spatial 2)";
+const std::string dense_x = "2,4,5,6", dense_w = "8,2,3,3", dense_y = "2,8,3,6";
+const std::string x_steps = "120,30,6,1", w_steps = "18,9,3,1", y_steps = "144,18,6,1";
+
+}  // namespace
+
+TEST_CASE("convolution: the graph is the fragment's, with its strides, its pads and its groups" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f16);
+  CHECK(supports(device, f.fragment()).verdict == TN_SUPPORT_NATIVE);
+  const std::string said = run_once(device, f.fragment());
+  CHECK_MESSAGE(
+      has(said, "graph (ops (alpha 1 beta 0 conv " + shape + " w " + tensor_words(1, 2, dense_w, w_steps) +
+                    " x " + tensor_words(0, 2, dense_x, x_steps) + " makes y " +
+                    tensor_words(2, 2, dense_y, y_steps) + "))\n"),
+      said);
+  CHECK(has(said, "execute 0\nran\n"));
+}
+
+TEST_CASE("convolution: channels that lie last are strides like any" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f16, {120, 1, 24, 4});
+  CHECK(has(run_once(device, f.fragment()), " x " + tensor_words(0, 2, dense_x, "120,1,24,4")));
+}
+
+TEST_CASE("convolution: a gradient is an operation of its own" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Gradient data(TN_OP_conv2d_grad_data), weight(TN_OP_conv2d_grad_weight);
+  const std::string for_data = run_once(device, data.fragment()),
+                    for_weight = run_once(device, weight.fragment());
+  CHECK_MESSAGE(has(for_data, "graph (ops (alpha 1 beta 0 conv " + shape + " w " +
+                                  tensor_words(1, 2, dense_w, w_steps) + " makes dx " +
+                                  tensor_words(2, 2, dense_x, x_steps) + " dy " +
+                                  tensor_words(0, 2, dense_y, y_steps) + "))\n"),
+                for_data);
+  CHECK_MESSAGE(has(for_weight, "graph (ops (alpha 1 beta 0 conv " + shape + " makes dw " +
+                                    tensor_words(2, 2, dense_w, w_steps) + " x " +
+                                    tensor_words(0, 2, dense_x, x_steps) + " dy " +
+                                    tensor_words(1, 2, dense_y, y_steps) + "))\n"),
+                for_weight);
+}
+
+TEST_CASE("convolution: what follows it is added in f32, what is of its dims before the bias" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Forward f(TN_DTYPE_bf16, {}, TN_OP_relu, true, true);
+  const std::string said = run_once(device, f.fragment());
+  const auto between = [](int number) { return tensor_words(number, 0, dense_y, y_steps, " virtual set"); };
+  const std::string add = "pointwise (mode 0 compute 0)", relu = "pointwise (mode 100 compute 0)";
+  CHECK_MESSAGE(has(said, " makes y " + between(100) + "); (" + add + " x " + between(100) + " b " +
+                              tensor_words(3, 9, dense_y, y_steps) + " makes y " + between(101) + "); (" +
+                              add + " x " + between(101) + " b " + tensor_words(2, 9, "1,8,1,1", "8,1,1,1") +
+                              " makes y " + between(102) + "); (" + relu + " x " + between(102) +
+                              " makes y " + tensor_words(4, 9, dense_y, y_steps) + "))\n"),
+                said);
+  CHECK(has(said, "execute 0\nran\n"));
+}
+
+TEST_CASE("convolution: f32 is computed in f32, and in TF32 only where the option allows it" * fake_only) {
+  CUDA_DRIVER("");
+  Forward f(TN_DTYPE_f32);
+  {
+    const World world;
+    const Device device = open_device();
+    CHECK(supports(device, f.fragment()).verdict == TN_SUPPORT_NATIVE);
+    CHECK(has(run_once(device, f.fragment()), "execute 1\n"));
+  }
+  const World world(Options{{"tf32", "1"}});
+  const Device device = open_device();
+  const tn_support said = supports(device, f.fragment());
+  CHECK(said.verdict == TN_SUPPORT_CONVERTED);
+  CHECK(std::string(said.reason).find("computed in TF32") != std::string::npos);
+  CHECK(has(run_once(device, f.fragment()), "execute 0\n"));
+}
+
+TEST_CASE("convolution: addresses of less alignment have a plan of their own" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f16);
+  const std::string said = run_once(device, f.fragment(), 2);
+  CHECK(has(said, "(align 2 type 2"));
+  CHECK_MESSAGE(has(said, "execute 0\nran\n"), said);
+}
+
+TEST_CASE("convolution: a limit on the workspace is kept" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f16);
+  tn_compile_options options{};
+  options.size = sizeof options;
+  const Stream stream = make_stream(device);
+  for (const auto& [limit, choice] :
+       {std::pair<uint64_t, const char*>{1 << 20, "execute 1\n"}, {0, "execute 2\n"}}) {
+    options.workspace_limit = limit;
+    tn_kernel* made = nullptr;
+    must([&](tn_error* e) { return plugin().kernel->compile(device, &f.fragment(), &options, &made, e); });
+    Kernel kernel(made);
+    CHECK(workspace_bytes(kernel) == limit);
+    Bench bench(device, f.fragment(), std::move(kernel));
+    bench.launch(stream);
+    drain(stream);
+    CHECK(has(cudnn_log(), choice));
+  }
+}
+
+TEST_CASE("convolution: a saved kernel is loaded with its plan, without asking again" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f32);
+  const Kernel first = compile(device, f.fragment());
+  uint64_t bytes = 0;
+  must([&](tn_error* e) { return plugin().kernel->save(first, nullptr, 0, &bytes, e); });
+  std::vector<std::byte> saved(bytes);
+  must([&](tn_error* e) { return plugin().kernel->save(first, saved.data(), bytes, &bytes, e); });
+  cudnn_log();
+  tn_kernel* made = nullptr;
+  must([&](tn_error* e) {
+    return plugin().kernel->load(device, &f.fragment(), saved.data(), bytes, &made, e);
+  });
+  const Stream stream = make_stream(device);
+  Bench bench(device, f.fragment(), Kernel(made));
+  bench.launch(stream);
+  drain(stream);
+  CHECK(cudnn_log() == "execute 1\nran\n");
+}
+
+TEST_CASE("convolution: what it does not compute is refused by name" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Forward doubles(TN_DTYPE_f64), repeated(TN_DTYPE_f16, {0, 30, 6, 1});
+  const tn_support wide = supports(device, doubles.fragment()), twice = supports(device, repeated.fragment());
+  CHECK(wide.verdict == TN_SUPPORT_NO);
+  CHECK(has(wide.reason, "is f64: convolutions are computed in f16, bf16 and f32"));
+  CHECK(twice.verdict == TN_SUPPORT_NO);
+  CHECK(has(twice.reason, "tensor 0 of dims [2,4,5,6] and strides [0,30,6,1]"));
+}
+
+TEST_CASE("convolution: without the library it is refused with the way out" * fake_only) {
+  CUDA_DRIVER("");
+  const World world(Options{{"cudnn", "off"}});
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f16);
+  const tn_support said = supports(device, f.fragment());
+  CHECK(said.verdict == TN_SUPPORT_NO);
+  CHECK(has(said.reason, "option cuda.cudnn = off"));
+}
+
+TEST_CASE("convolution: nothing is left of what was made for it" * fake_only) {
+  CUDA_DRIVER("");
+  {
+    const World world;
+    const Device device = open_device();
+    Forward f(TN_DTYPE_bf16, {}, TN_OP_relu, true, false);
+    run_once(device, f.fragment());
+  }
+  CHECK(cudnn_function<size_t()>("fakecudnn_left_over")() == 0);
+}
