@@ -286,7 +286,7 @@ std::string Body::value_text(const Value& value) const {
     case Value::Kind::reduced: {
       const tn_node& node = fragment.nodes()[value.node];
       // Lanes along a folded loop share it.
-      const bool one = tile_.variable != no_variable && trace_.space.variables()[tile_.variable].reduced;
+      const bool one = tile_.variable == no_variable || trace_.space.variables()[tile_.variable].reduced;
       return folded(node.op, text("whole", value.slot, one ? "[0]" : "[v]"),
                     fragment.tensor(node.inputs[0]).dtype(), trace_.space.count(true));
     }

@@ -38,7 +38,7 @@ class RowKernel {
   // With as many blocks as leave parts, where there are sums over rows.
   Entry write(Source& out, const std::string& name, const Parts& parts) const {
     out.open("TN_ENTRY(", name, ", Addresses)");
-    out.line("[[maybe_unused]] const int u = 0, v = 0;");
+    out.line("[[maybe_unused]] const int u = 0;");
     write_lanes(out);
     for (size_t n = 0; n < sums(); ++n)
       out.line(sum_type(n), " sum", n, "[", layout_.unroll * layout_.lanes, "] = {};");
@@ -50,7 +50,7 @@ class RowKernel {
     const RowTrace::Stage& first = trace_.stages.front();
     if (layout_.kept) elements_of(first, layout_.unroll).declare(out, Loads::kept);
     for (size_t i = 0; i < trace_.stages.size(); ++i) {
-      if (i > 0) out.open_block();  // inside the one before, whose results are needed
+      if (i > 0) open_later_stage(out, i);
       if (i + 1 < trace_.stages.size())
         write_stage(out, trace_.stages[i]);
       else
@@ -83,6 +83,17 @@ class RowKernel {
 
   size_t sums() const { return trace_.columns.size(); }
   std::string sum_type(size_t n) const { return register_type(trace_.values[trace_.columns[n]].dtype); }
+  // Inside the stage before, whose results are needed. What that one has loaded and does not keep is loaded again.
+  void open_later_stage(Source& out, size_t i) const {
+    out.open_block();
+    if (layout_.kept) out.line("[[maybe_unused]] const u32 ", lane(trace_.stages[i]), " = hidden(rlane);");
+  }
+  // This thread's number among those of its row, as a stage calls it.
+  std::string lane(const RowTrace::Stage& stage) const {
+    const auto i = &stage - trace_.stages.data();
+    return layout_.kept && i > 0 ? text("rlane", i) : "rlane";
+  }
+
   void write_lanes(Source& out) const {
     const char* const fast = layout_.inner ? "rlane" : "klane";
     const char* const slow = layout_.inner ? "klane" : "rlane";
@@ -123,14 +134,16 @@ class RowKernel {
     const uint32_t unroll = layout_.kept ? layout_.unroll : elements_of(stage, 1).unroll(per_thread);
     const Body body = elements_of(stage, unroll);
     const uint64_t round = uint64_t{unroll} * layout_.along;
-    if (layout_.kept)
+    if (layout_.kept) {
       out.open_block();
-    else
+    } else {
+      out.plain("#pragma unroll 1\n");  // the compiler would, and take too many registers
       out.open("for (", index_, " r = 0; r < ", number(layout_.chunks), "; r += ", number(round), ")");
+    }
     const std::string wanted =
         layout_.chunks != 0 && layout_.chunks % round == 0 ? "" : text("chunk < ", number(layout_.chunks));
     const auto each_chunk = [&](const std::string& condition, auto&& inside) {
-      open_chunk(out, unroll);
+      open_chunk(out, unroll, lane(stage));
       if (!condition.empty()) out.open("if (", condition, ")");
       body.decode(out, row_, "chunk");
       body.derive_shared(out);
@@ -152,9 +165,9 @@ class RowKernel {
     out.close();
   }
 
-  void open_chunk(Source& out, uint32_t unroll) const {
+  void open_chunk(Source& out, uint32_t unroll, const std::string& lane) const {
     out.open_unrolled("u", unroll);
-    out.line("const ", index_, " chunk = ", layout_.kept ? "" : "r + ", "rlane + u * ", layout_.along, "u;");
+    out.line("const ", index_, " chunk = ", layout_.kept ? "" : "r + ", lane, " + u * ", layout_.along, "u;");
   }
 
   void declare_part(Source& out, uint32_t slot) const {
@@ -216,7 +229,7 @@ class RowKernel {
     const Body body(frame_, trace_, layout_.tile(trace_.space, layout_.unroll), 0, 0);
     for (size_t n = 0; n < sums() && layout_.across > 1; ++n)
       out.line("__shared__ ", sum_type(n), " shared_sum", n, "[", block_threads, "];");
-    open_chunk(out, layout_.unroll);
+    open_chunk(out, layout_.unroll, "rlane");
     body.decode(out, row_, "chunk");
     body.open_lanes(out);
     for (size_t n = 0; n < sums(); ++n) {

@@ -13,7 +13,7 @@ namespace tenon::cuda {
 
 namespace {
 
-constexpr uint32_t most_kept_bytes = 256, most_summing_bytes = 384;  // of a thread
+constexpr uint32_t most_held_bytes = 256;  // of a thread
 constexpr uint32_t most_kept_chunks = 32;
 
 uint32_t next_power(uint64_t x, uint32_t most) {
@@ -63,14 +63,15 @@ bool may_be_kept(const RowTrace& trace, const Tile& tile, const Value& value) {
   return width.kind != Width::Kind::lane && !loaded_again(trace, value).empty();
 }
 
-// What a thread holds for each chunk: the loads that may be kept, and the sums over rows. Numbers of f64 count twice, for the
-// registers that their arithmetic takes beside them.
+// What a thread holds for each chunk: the loads that may be kept, and the sums over rows, beside which the compiler holds halves
+// widened. Numbers of f64 count twice, for the registers that their arithmetic takes.
 uint64_t held_bytes(const RowTrace& trace, const Tile& tile) {
   uint64_t out = 0;
   const auto hold = [&](uint32_t bytes) { out += uint64_t{tile.lanes} * (bytes == 8 ? 16 : bytes); };
   for (size_t i = trace.stages.front().by_row; i < trace.stages.front().last; ++i) {
     const Value& value = trace.values[i];
-    if (may_be_kept(trace, tile, value)) hold(bytes_of(value.dtype));
+    if (may_be_kept(trace, tile, value))
+      hold(std::max(bytes_of(value.dtype), trace.columns.empty() ? 1u : 4u));
   }
   for (size_t n = 0; n < trace.columns.size(); ++n) hold(sum_bytes_of(trace, n));
   return out;
@@ -113,15 +114,13 @@ RowLayout lay_out_rows(RowTrace& trace, bool inner, uint32_t lanes) {
   RowLayout out{.inner = inner, .lanes = lanes};
   out.rows = static_cast<uint64_t>(trace.space.count(false)) / (inner ? 1 : lanes);
   out.chunks = static_cast<uint64_t>(trace.space.count(true)) / (inner ? lanes : 1);
-  const bool sums = !trace.columns.empty();
   const uint32_t most = inner ? block_threads : block_threads / next_power(out.rows, 8);
-  const uint64_t wanted = sums ? 2 : 4;  // chunks of a thread: sums take registers too
+  const uint64_t wanted = trace.columns.empty() ? 4 : 2;  // chunks of a thread: sums take registers too
   out.along = next_power((out.chunks + wanted - 1) / wanted, most);
   out.across = block_threads / out.along;
   const uint64_t each = std::max<uint64_t>((out.chunks + out.along - 1) / out.along, 1);
   const Tile tile = out.tile(trace.space, 1);
-  out.kept = each <= most_kept_chunks &&
-             each * held_bytes(trace, tile) <= (sums ? most_summing_bytes : most_kept_bytes);
+  out.kept = each <= most_kept_chunks && each * held_bytes(trace, tile) <= most_held_bytes;
   if (!out.kept) return out;
   out.unroll = static_cast<uint32_t>(each);
   mark_kept(trace, tile);
