@@ -30,7 +30,7 @@ int main(int count, char** words) {
     ++written;
   }
   for (uint32_t dtype = TN_DTYPE_bool; dtype <= TN_DTYPE_f64; ++dtype) {
-    const std::string name = std::string("ranks_") + tenon::author::dtype_name(dtype);
+    const std::string name = "ranks_" + std::string(tenon::author::dtype_name(dtype));
     if (count > 2 && name.find(words[2]) == std::string::npos) continue;
     std::ofstream(std::string(words[1]) + "/" + name + ".cu", std::ios::binary)
         << tenon::cuda::write_ranks(dtype);
