@@ -16,7 +16,8 @@ using author::text;
 namespace {
 
 constexpr int64_t most_configurations = 64;
-constexpr int64_t first_virtual = 100;  // numbers of what lies between operations
+constexpr int64_t virtual_alignment = 16;  // of what lies nowhere; at least its element's
+constexpr int64_t first_virtual = 100;     // numbers of what lies between operations
 
 cudnnDataType_t cudnn_type(uint32_t dtype) noexcept {
   if (dtype == TN_DTYPE_f16) return CUDNN_DATA_HALF;
@@ -110,7 +111,8 @@ class GraphBuilder {
     TN_TRY(out.set(CUDNN_ATTR_TENSOR_DIMENSIONS, image.dims));
     TN_TRY(out.set(CUDNN_ATTR_TENSOR_STRIDES, image.strides));
     TN_TRY(out.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, std::array{number}));
-    TN_TRY(out.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::array{alignment_}));
+    TN_TRY(
+        out.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::array{is_virtual ? virtual_alignment : alignment_}));
     if (is_virtual) TN_TRY(out.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual));
     TN_TRY(out.finalize());
     return out;

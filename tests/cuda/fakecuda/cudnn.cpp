@@ -140,6 +140,7 @@ void finish_tensor(Descriptor& d) {
     last += (dims[i] - 1) * strides[i];
   }
   const int64_t each = d.words[CUDNN_ATTR_TENSOR_DATA_TYPE] == "0" ? 4 : 2;
+  require(integers(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)[0] % each == 0, "an alignment below the element's");
   d.tensors = {{.number = integers(CUDNN_ATTR_TENSOR_UNIQUE_ID)[0],
                 .bytes = (last + 1) * each,
                 .alignment = integers(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)[0],

@@ -192,9 +192,9 @@ TEST_CASE("convolution: addresses of less alignment have a plan of their own" * 
   CUDA_DRIVER("");
   const World world;
   const Device device = open_device();
-  Forward f(TN_DTYPE_f16);
+  Forward f(TN_DTYPE_bf16, {}, TN_OP_relu, true, false);
   const std::string said = run_once(device, f.fragment(), 2);
-  CHECK(has(said, "(align 2 type 2"));
+  CHECK(has(said, "(align 2 type 9"));
   CHECK_MESSAGE(has(said, "execute 0\nran\n"), said);
 }
 
