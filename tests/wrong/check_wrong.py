@@ -120,15 +120,17 @@ def pasted(line):
 
 # Their cases draw whole programs and make a failing one smaller: much work, and only the case that catches is asked.
 LONG = ("graph_", "gradient_", "update_", "pattern_")
+# Wrong only in company.
+TOGETHER = ("sulks",)
 
 
 def selected(plugin, case):
     """What is run on a plugin, and each case's deadline: the case's whole group, so that its neighbours get their
-    verdicts; in a short run so of the hostile ones only. Ranks that are processes take their time to start."""
+    verdicts; in a short run so of the hostile ones and of those that are wrong only together. Ranks that are processes take their time to start."""
     name = pathlib.Path(plugin).stem.removeprefix("tenon-")
     if name.startswith(LONG):
         return ["--filter", case, "--deadline", "60"]
-    whole = name in HOSTILE or os.environ.get("TENON_TEST_FULL") == "1"
+    whole = name in HOSTILE or name in TOGETHER or os.environ.get("TENON_TEST_FULL") == "1"
     return ["--filter", case.split(":")[0] + ": *" if whole else case, "--deadline", "8" if name.startswith("comm_") else "4"]
 
 
