@@ -132,7 +132,8 @@ class LaunchText {
     out.open("TN_ENTRY(", name, ", Addresses)");
     write_places(out);
     write_figures(out);
-    out.line("u32 row = 0, begin = 0, end = 0;");
+    out.line("[[maybe_unused]] u32 begin = 0;");
+    out.line("u32 row = 0, end = 0;");
     out.open("for (u32 chunk = blockIdx.x; chunk < ", first.back(), "u; chunk += ", blocks, "u)");
     out.open("if (chunk >= end)");
     out.line("row = row_of(", table, ", ", launch_.jobs.size(), "u, chunk);");
