@@ -36,11 +36,19 @@ Result<Choice> heard(const std::string& text, uint32_t rank) {
 
 }  // namespace
 
+// Communicators of a plugin may not join these ranks, as those of one process do not join those of several. Then it refuses on all
+// of them, and they are staged like those of a plugin that has none.
 Result<std::shared_ptr<detail::CommState>> comm::make_state(
     const std::shared_ptr<detail::DeviceState>& device, const Store& store, uint32_t rank, uint32_t size,
     CommOptions options) {
-  if (runtime::has_communicators(device->owner.get(), device->plugin))
-    return Native::join(device, store, rank, size, std::move(options));
+  if (!runtime::has_communicators(device->owner.get(), device->plugin))
+    return Staged::join(device, store, rank, size, std::move(options));
+  auto own = Native::join(device, store, rank, size, options);
+  if (own.code() != TN_UNSUPPORTED || device->owner == nullptr) return own;
+  const auto carrier = runtime::open_carrier(device->owner, device->name);
+  if (!carrier.ok() || (*carrier)->plugin == device->plugin) return own;
+  device->log(LogLevel::info,
+              "communicator '" + options.name + "' is staged on the host: " + std::string(own.message()));
   return Staged::join(device, store, rank, size, std::move(options));
 }
 
