@@ -262,8 +262,9 @@ Status Collector::run_staged(std::span<const Operation> operations) {
 // Pieces go through the stages one behind the other. In round k piece k is summed, or delivered, and the sums of the one before are
 // collected; contributions of the pieces behind, and sums of this one, travel meanwhile. One step a round.
 Status Collector::pass_stages(const Operation& o) {
-  if (o.count == 0) return {};
-  const uint64_t in_one = member_.segment().layout().stage_bytes / (stages * o.width * blocks(o));
+  const uint64_t element = o.width * blocks(o);  // one of each block
+  if (o.count == 0 || element == 0) return {};
+  const uint64_t in_one = member_.segment().layout().stage_bytes / (stages * element);
   const uint64_t pieces = (o.count + in_one - 1) / in_one;
   const bool sums = o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE;
   const auto part_at = [&](uint64_t k) {

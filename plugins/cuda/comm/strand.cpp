@@ -8,7 +8,7 @@ namespace tenon::cuda::comm {
 
 Status Strand::launch(CUfunction function, uint64_t items, void* parameters) const {
   constexpr uint64_t threads = 256, rounds = 4;
-  const auto most = static_cast<uint64_t>(2 * context_.multiprocessors());
+  const auto most = uint64_t{2} * static_cast<uint64_t>(context_.multiprocessors());
   const auto blocks = static_cast<unsigned>(std::clamp<uint64_t>(items / (threads * rounds) + 1, 1, most));
   void* arguments[] = {parameters};
   TN_CUDA_IN(context_, cuLaunchKernel, function, blocks, 1, 1, static_cast<unsigned>(threads), 1, 1, 0,
