@@ -172,7 +172,8 @@ class ProductReader {
 
   Result<Matrix> matrix(uint32_t i, bool may_turn, const char* what) const {
     const Strided& one = matrices_[i];
-    Matrix out { .binding = TN_TRY(binding(one.tensor)) };
+    Matrix out;
+    out.binding = TN_TRY(binding(one.tensor));
     out.transposed = may_turn && !one.is_column_major();
     const Strided stored = out.transposed ? one.turned() : one;
     if (!stored.is_column_major()) return refuse_strides(one.tensor, what);
