@@ -126,7 +126,8 @@ TOGETHER = ("sulks",)
 
 def selected(plugin, case):
     """What is run on a plugin, and each case's deadline: the case's whole group, so that its neighbours get their
-    verdicts; in a short run so of the hostile ones and of those that are wrong only together. Ranks that are processes take their time to start."""
+    verdicts; in a short run so of the hostile ones and of those that are wrong only together. Ranks that are processes
+    take their time to start."""
     name = pathlib.Path(plugin).stem.removeprefix("tenon-")
     if name.startswith(LONG):
         return ["--filter", case, "--deadline", "60"]
