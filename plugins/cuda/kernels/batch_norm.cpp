@@ -98,10 +98,10 @@ class Writer {
     left = stores(std::move(left));
     while (!left.empty()) {
       const TensorView first = view_.tensor(left.front());
-      const auto others = std::ranges::stable_partition(
-          left, [&](uint32_t t) { return author::same_dims(view_.tensor(t), first); });
-      TN_TRY(write_group(behind, {.reductions = {}, .stores = {left.begin(), others.begin()}}));
-      left.erase(left.begin(), others.begin());
+      const auto others = std::stable_partition(
+          left.begin(), left.end(), [&](uint32_t t) { return author::same_dims(view_.tensor(t), first); });
+      TN_TRY(write_group(behind, {.reductions = {}, .stores = {left.begin(), others}}));
+      left.erase(left.begin(), others);
     }
     return {};
   }
