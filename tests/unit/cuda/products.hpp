@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// products.hpp: products to compile and run over the stand-in of cuBLASLt, and what it was told.
+//
+// The stand-in (tests/cuda/fakecuda/cublaslt.hpp) keeps a line for each call of interest and for each product that ran; it
+// computes nothing. What a product comes to is for a device to show.
+// Invariant: a process opens cuBLASLt once, so a case that wants other settings of the stand-in than an earlier one of the same
+// process is skipped by name.
+#pragma once
+
+#include "world.hpp"
+
+#include <tenon/author/fragment_view.hpp>
+
+#include <string>
+#include <vector>
+
+namespace cuda_test {
+
+inline bool library_with(const std::string& settings) {
+  static std::string chosen = "unset";
+  if (chosen == "unset") setenv("FAKECUBLASLT", (chosen = settings).c_str(), 1);
+  return chosen == settings;
+}
+
+#define CUBLASLT(settings)     \
+  if (!library_with(settings)) \
+  TENON_SKIP("one process", "cuBLASLt runs with other settings already: run this case alone")
+
+template <class Function>
+Function* library_function(const char* name) {
+  void* const library = dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD);
+  REQUIRE((library != nullptr));
+  auto* const found = reinterpret_cast<Function*>(dlsym(library, name));
+  REQUIRE((found != nullptr));
+  return found;
+}
+
+// The lines since this was last asked.
+inline std::string library_log() { return library_function<const char*()>("fakecublaslt_log")(); }
+inline size_t library_left_over() { return library_function<size_t()>("fakecublaslt_left_over")(); }
+
+inline size_t count_of(const std::string& text, const std::string& part) {
+  size_t out = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++out;
+  return out;
+}
+
+inline void matmul(FragmentBuilder& f, uint32_t a, uint32_t b, uint32_t c) {
+  f.node(TN_OP_matmul, {a, b}, {c}).integer("transpose_a", 0).integer("transpose_b", 0);
+}
+
+// [6, 8] × [8, 16] as it is.
+struct Plain : FragmentBuilder {
+  explicit Plain(uint32_t dtype = TN_DTYPE_f32) {
+    const uint32_t a = input(dtype, {6, 8}), b = input(dtype, {8, 16});
+    matmul(*this, a, b, output(dtype, {6, 16}));
+  }
+};
+
+// The same with what an epilogue does: bias, residual, activation, its input kept.
+struct WithEpilogue : FragmentBuilder {
+  WithEpilogue(uint32_t op, bool biased, bool added, bool kept, uint32_t dtype = TN_DTYPE_bf16) {
+    const uint32_t a = input(dtype, {6, 8}), b = input(dtype, {8, 16});
+    uint32_t value = tensor(dtype, {6, 16});
+    const auto go_on = [&](bool last) { return last ? output(dtype, {6, 16}) : tensor(dtype, {6, 16}); };
+    if (!biased && !added && kept) value = output(dtype, {6, 16});
+    matmul(*this, a, b, value);
+    if (biased) {
+      const uint32_t bias = input(dtype, {16}),
+                     next = go_on((op == TN_OP_identity && !added) || (kept && !added));
+      node(TN_OP_add, {value, bias}, {next});
+      value = next;
+    }
+    if (added) {
+      const uint32_t more = input(dtype, {6, 16}), next = go_on(op == TN_OP_identity || kept);
+      node(TN_OP_add, {value, more}, {next});
+      value = next;
+    }
+    if (op == TN_OP_identity) return;
+    Node& last = node(op, {value}, {output(dtype, {6, 16})});
+    if (op == TN_OP_gelu) last.integer("tanh", 1);
+  }
+};
+
+struct GeluGradient : FragmentBuilder {
+  explicit GeluGradient(bool summed) {
+    const uint32_t a = input(TN_DTYPE_f16, {6, 8}), b = input(TN_DTYPE_f16, {8, 16}),
+                   x = input(TN_DTYPE_f16, {6, 16}), t = tensor(TN_DTYPE_f16, {6, 16}),
+                   dx = output(TN_DTYPE_f16, {6, 16});
+    matmul(*this, a, b, t);
+    node(TN_OP_gelu_grad, {t, x}, {dx}).integer("tanh", 1);
+    if (summed)
+      node(TN_OP_sum, {dx}, {output(TN_DTYPE_f16, {16})}).integers("axes", {0}).integer("keepdims", 0);
+  }
+};
+
+inline Outcome try_compile(tn_device* device, const tn_fragment& fragment, Kernel& out, double budget_ms = 0,
+                           uint64_t workspace_limit = TN_COMPILE_NO_LIMIT) {
+  tn_compile_options options{};
+  options.size = sizeof options;
+  options.budget_ms = budget_ms;
+  options.workspace_limit = workspace_limit;
+  tn_kernel* made = nullptr;
+  Outcome said = outcome_of(
+      [&](tn_error* e) { return plugin().kernel->compile(device, &fragment, &options, &made, e); });
+  if (said.ok()) out = Kernel(made);
+  return said;
+}
+
+// A kernel with memory for all its bindings, each `shift` bytes past a multiple of 256.
+class Bench {
+ public:
+  Bench(tn_device* device, const tn_fragment& fragment, Kernel kernel, uint64_t shift = 0)
+      : kernel_(std::move(kernel)), room_(allocate(device, std::max<uint64_t>(workspace_bytes(kernel_), 1))) {
+    const tenon::author::FragmentView view(fragment);
+    for (uint32_t i = 0; i < view.binding_count(); ++i) {
+      const uint64_t bytes = view.binding(i).extent_bytes();
+      memories_.push_back(allocate(device, bytes + 256));
+      bindings_.push_back(span(memories_.back(), shift, bytes));
+    }
+  }
+  void launch(tn_stream* stream) {
+    cuda_test::launch(kernel_, stream, bindings_, span(room_, 0, workspace_bytes(kernel_)));
+  }
+  const tn_span& binding(size_t i) const { return bindings_[i]; }
+  tn_kernel* kernel() const { return kernel_; }
+  void drop_kernel() { kernel_.reset(); }
+
+ private:
+  Kernel kernel_;
+  Memory room_;
+  std::vector<Memory> memories_{};
+  std::vector<tn_span> bindings_{};
+};
+
+// What the library is told when the fragment is compiled and run once.
+inline std::string run_once(tn_device* device, const tn_fragment& fragment, uint64_t shift = 0) {
+  const Stream stream = make_stream(device);
+  Bench bench(device, fragment, compile(device, fragment), shift);
+  bench.launch(stream);
+  drain(stream);
+  return library_log();
+}
+
+inline std::string asked(const std::string& problem, int alignment) {
+  return "heuristic " + problem + " align " + std::to_string(alignment) + " workspace 33554432 most 1\n";
+}
+
+inline const std::string shape = "A N 16x8/16 B N 8x6/8 C 16x6/16 D 16x6/16 epilogue ";
+
+inline std::string engine_of(tn_kernel* kernel) {
+  tn_kernel_info out{};
+  out.size = sizeof out;
+  must([&](tn_error* e) { return plugin().kernel->info(kernel, &out, e); });
+  return out.engine;
+}
+
+}  // namespace cuda_test
