@@ -120,6 +120,8 @@ def pasted(line):
 
 # Their cases draw whole programs and make a failing one smaller: much work, and only the case that catches is asked.
 LONG = ("graph_", "gradient_", "update_", "pattern_")
+# Its case compiles from many threads at once.
+BUSY = ("compile_is_busy",)
 # Wrong only in company.
 TOGETHER = ("sulks",)
 
@@ -132,7 +134,7 @@ def selected(plugin, case):
     if name.startswith(LONG):
         return ["--filter", case, "--deadline", "60"]
     whole = name in HOSTILE or name in TOGETHER or os.environ.get("TENON_TEST_FULL") == "1"
-    return ["--filter", case.split(":")[0] + ": *" if whole else case, "--deadline", "8" if name.startswith("comm_") else "4"]
+    return ["--filter", case.split(":")[0] + ": *" if whole else case, "--deadline", "8" if name.startswith("comm_") or name in BUSY else "4"]
 
 
 def check_wrong(tool, plugin, case):

@@ -212,14 +212,16 @@ class Convolutions : public Engine {
   // What was saved has to be for: the convolution, and the device as far as the library looks at it.
   Result<Bundle> expect(const FragmentView& fragment, const Convolution& convolution) const {
     const Context& context = *gpu_->context();
-    return Bundle {
-      .sm = static_cast<uint32_t>(context.sm()), .maker = "cuDNN", .version = TN_TRY(library())
-      ->version(), .driver = static_cast<uint32_t>(context.driver().version),
-                   .identity = std::to_array(fragment.raw().identity),
-                   .source = text("convolution ", told(convolution), tf32_ ? " tf32" : "", " on ",
-                                  context.multiprocessors(), " multiprocessors",
-                                  promises_wide_addresses(fragment) ? " aligned" : "")
-    };
+    const auto version = TN_TRY(library())
+    ->version();
+    return Bundle{.sm = static_cast<uint32_t>(context.sm()),
+                  .maker = "cuDNN",
+                  .version = version,
+                  .driver = static_cast<uint32_t>(context.driver().version),
+                  .identity = std::to_array(fragment.raw().identity),
+                  .source = text("convolution ", told(convolution), tf32_ ? " tf32" : "", " on ",
+                                 context.multiprocessors(), " multiprocessors",
+                                 promises_wide_addresses(fragment) ? " aligned" : "")};
   }
 
   // Plans are texts without NUL bytes of their own, one behind the other.

@@ -132,7 +132,8 @@ class ConvReader {
       return Status(TN_UNSUPPORTED, text("tensor ", tensor, " is ", view.dtype_name(),
                                          ", and the result another type: a convolution has one"));
     }
-    Image out { .binding = TN_TRY(binding(tensor)) };
+    Image out;
+    out.binding = TN_TRY(binding(tensor));
     for (size_t i = 0; i < 4; ++i) {
       out.dims[i] = view.dims()[i];
       out.strides[i] = out.dims[i] == 1 ? std::max<int64_t>(steps[i], 1) : steps[i];
@@ -153,10 +154,11 @@ class ConvReader {
                                          " elements apart: cuDNN reads a dense bias: copy it"));
     }
     const int64_t outer = out_.result.strides[1] == 1 ? channels : 1;
-    return Image {
-      .binding = TN_TRY(binding(tensor))
-      , .dims = {1, channels, 1, 1}, .strides = { channels, 1, outer, outer }
-    };
+    Image out;
+    out.binding = TN_TRY(binding(tensor));
+    out.dims = {1, channels, 1, 1};
+    out.strides = {channels, 1, outer, outer};
+    return out;
   }
 
   Result<Convolution> place() {

@@ -9,8 +9,6 @@
 
 namespace tenon::cuda {
 
-using author::TensorView;
-
 namespace {
 
 class Formula {
