@@ -134,7 +134,8 @@ def selected(plugin, case):
     if name.startswith(LONG):
         return ["--filter", case, "--deadline", "60"]
     whole = name in HOSTILE or name in TOGETHER or os.environ.get("TENON_TEST_FULL") == "1"
-    return ["--filter", case.split(":")[0] + ": *" if whole else case, "--deadline", "8" if name.startswith("comm_") or name in BUSY else "4"]
+    deadline = "8" if name.startswith("comm_") or name in BUSY else "4"
+    return ["--filter", case.split(":")[0] + ": *" if whole else case, "--deadline", deadline]
 
 
 def check_wrong(tool, plugin, case):

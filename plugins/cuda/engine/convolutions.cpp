@@ -212,11 +212,10 @@ class Convolutions : public Engine {
   // What was saved has to be for: the convolution, and the device as far as the library looks at it.
   Result<Bundle> expect(const FragmentView& fragment, const Convolution& convolution) const {
     const Context& context = *gpu_->context();
-    const auto version = TN_TRY(library())
-    ->version();
+    const auto* const cudnn = TN_TRY(library());
     return Bundle{.sm = static_cast<uint32_t>(context.sm()),
                   .maker = "cuDNN",
-                  .version = version,
+                  .version = cudnn->version(),
                   .driver = static_cast<uint32_t>(context.driver().version),
                   .identity = std::to_array(fragment.raw().identity),
                   .source = text("convolution ", told(convolution), tf32_ ? " tf32" : "", " on ",
