@@ -152,11 +152,12 @@ bool has_sums(uint32_t op) {
 uint64_t slices_of(TensorView x, const Target& target) {
   const auto steps = x.strides();
   const auto channels = static_cast<uint64_t>(x.dims()[1]);
-  if (x.elements() == 0) return 1;
+  const uint32_t element = bytes_of(x.dtype());
+  if (x.elements() == 0 || element == 0) return 1;
   bool neighbours = channels > 1;
   for (uint32_t i = 0; i < x.rank(); ++i)
     neighbours = neighbours && (i == 1 || x.dims()[i] == 1 || steps[1] < steps[i]);
-  const uint64_t lanes = 16 / bytes_of(x.dtype()), folded = x.elements() / channels;
+  const uint64_t lanes = 16 / element, folded = x.elements() / channels;
   const uint64_t across =
       neighbours ? std::min<uint64_t>(std::bit_ceil(std::max<uint64_t>(channels / lanes, 1)), 32)
                  : block_threads / std::min<uint64_t>(std::bit_ceil(folded / lanes / 4 + 1), block_threads);
