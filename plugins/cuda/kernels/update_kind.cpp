@@ -77,10 +77,11 @@ class KindText {
     return std::min(16u, tile.lanes * bytes_of(dtype));
   }
 
+  // Operands begin as zeros: left without a value, those of all kinds would be kept in registers from chunk to chunk.
   void walk(const Walk& walk) {
     for (const UpdateOperand& one : kind_.reads)
       out_.line("Lanes<", stored_type(one.dtype), ", ", walk.tile.lanes, "> ", one.name, "[",
-                walk.tile.unroll, "];");
+                walk.tile.unroll, "] = {};");
     open_chunks(walk);
     for (size_t n = 0; n < kind_.reads.size(); ++n) {
       const UpdateOperand& one = kind_.reads[n];

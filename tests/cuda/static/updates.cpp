@@ -66,6 +66,18 @@ void many(FragmentBuilder& f, uint32_t op, const Parameter& types, size_t count)
   for (size_t i = 0; i < count; ++i) update(f, op, types, shapes[i % std::size(shapes)], step, plain[i + 1]);
 }
 
+// Many kinds of parameters in one launch.
+void of_all_kinds(FragmentBuilder& f) {
+  constexpr Parameter all[] = {{TN_DTYPE_f32, TN_DTYPE_f32, TN_DTYPE_f32, false},
+                               {TN_DTYPE_bf16, TN_DTYPE_bf16, TN_DTYPE_f32, true},
+                               {TN_DTYPE_f32, TN_DTYPE_f16, TN_DTYPE_f32, true},
+                               {TN_DTYPE_f16, TN_DTYPE_f32, TN_DTYPE_f32, false}};
+  const Step step(f);
+  for (const uint32_t op : {TN_OP_sgd, TN_OP_momentum, TN_OP_adam}) {
+    for (const Parameter& one : all) update(f, op, one, {100003}, step, f.input(one.gradient, {100003}));
+  }
+}
+
 void unscale(FragmentBuilder& f, uint32_t dtype) {
   const uint32_t scale = f.input(TN_DTYPE_f32, {}), found = f.output(TN_DTYPE_f32, {});
   f.node(TN_OP_check_finite_and_unscale, {scale, f.input(dtype, {1 << 22}), f.input(dtype, {1003})},
@@ -111,6 +123,7 @@ void add_updates(std::vector<Example>& out) {
   for (const uint32_t dtype : {TN_DTYPE_f16, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64})
     out.push_back(
         {"unscale_" + std::string(author::dtype_name(dtype)), [dtype](auto& f) { unscale(f, dtype); }});
+  out.push_back({"updates_of_all_kinds", of_all_kinds});
   out.push_back({"loss_scaling", scale_loss});
   out.push_back({"sgd_in_another_order", in_another_order});
 }
