@@ -134,7 +134,7 @@ def selected(plugin, case):
     if name.startswith(LONG):
         return ["--filter", case, "--deadline", "60"]
     whole = name in HOSTILE or name in TOGETHER or os.environ.get("TENON_TEST_FULL") == "1"
-    deadline = "8" if name.startswith("comm_") or name in BUSY else "4"
+    deadline = "30" if name in BUSY else "8" if name.startswith("comm_") else "4"
     return ["--filter", case.split(":")[0] + ": *" if whole else case, "--deadline", deadline]
 
 
