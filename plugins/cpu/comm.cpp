@@ -176,7 +176,8 @@ bool Comm::done_at_once(const Stream& stream, Pending& pending) {
 }
 
 Status Comm::no_memory() {
-  return standing_->member->fail(TN_NO_MEMORY, text("rank ", ticket_.rank, " has no host memory for a group"));
+  return standing_->member->fail(TN_NO_MEMORY,
+                                 text("rank ", ticket_.rank, " has no host memory for a group"));
 }
 
 Status Comm::perform(Pending& pending) {
