@@ -7,19 +7,39 @@
 
 namespace tenon::cuda {
 
-bool Staging::is_free(const Chunk& chunk) const {
-  if (!chunk.sent) return true;
+// One question to the driver, mostly: what has finished is found at the front.
+bool Staging::has_room(Chunk& chunk, uint64_t bytes) const {
   const Relaxed relaxed(context_->driver());
-  return context_->driver().cuEventQuery(chunk.sent.native()) != CUDA_ERROR_NOT_READY;
+  while (!chunk.readers.empty() &&
+         context_->driver().cuEventQuery(chunk.readers.front().native()) != CUDA_ERROR_NOT_READY)
+    chunk.readers.pop_front();
+  if (chunk.readers.empty()) chunk.used = 0;
+  return chunk.used + bytes <= chunk_bytes;
 }
 
-// A chunk nobody reads any more; a new one while there are few; else the one that was sent first, awaited.
-Result<Staging::Chunk> Staging::take() {
+Status Staging::await(Chunk& chunk) const {
+  const Relaxed relaxed(context_->driver());
+  for (; !chunk.readers.empty(); chunk.readers.pop_front())
+    TN_CUDA_IN(*context_, cuEventSynchronize, chunk.readers.front().native());
+  chunk.used = 0;
+  return {};
+}
+
+void Staging::put_back(Chunk chunk) {
+  {
+    const std::lock_guard lock(mutex_);
+    shelf_.push_back(std::move(chunk));
+  }
+  returned_.notify_one();
+}
+
+// One with room; a new one while there are few; else the one that was used longest ago, when all its readers are done.
+Result<Staging::Chunk> Staging::take(uint64_t bytes) {
   std::unique_lock lock(mutex_);
-  const auto idle = std::find_if(shelf_.begin(), shelf_.end(), [this](const Chunk& c) { return is_free(c); });
-  if (idle != shelf_.end()) {
-    Chunk out = std::move(*idle);
-    shelf_.erase(idle);
+  const auto roomy = std::find_if(shelf_.begin(), shelf_.end(), [&](Chunk& c) { return has_room(c, bytes); });
+  if (roomy != shelf_.end()) {
+    Chunk out = std::move(*roomy);
+    shelf_.erase(roomy);
     return out;
   }
   if (made_ < most) {
@@ -31,35 +51,29 @@ Result<Staging::Chunk> Staging::take() {
   Chunk out = std::move(shelf_.front());
   shelf_.pop_front();
   lock.unlock();
-  const Relaxed relaxed(context_->driver());
-  const CUresult result = context_->driver().cuEventSynchronize(out.sent.native());
-  if (result != CUDA_SUCCESS) {
-    const std::lock_guard again(mutex_);
-    shelf_.push_back(std::move(out));
-    return context_->failed(result, "cuEventSynchronize");
-  }
-  return out;
+  Status awaited = await(out);
+  if (awaited.ok()) return out;
+  put_back(std::move(out));
+  return awaited;
 }
 
 Status Staging::upload(CUstream stream, CUdeviceptr to, const std::byte* source, uint64_t bytes) {
   const Driver& driver = context_->driver();
   for (uint64_t at = 0; at < bytes; at += chunk_bytes) {
     const uint64_t part = std::min(chunk_bytes, bytes - at);
-    Chunk chunk = TN_TRY(take());
-    std::memcpy(chunk.data(), source + at, part);
     EventRef sent = TN_TRY(context_->events().take(false));
+    Chunk chunk = TN_TRY(take(part));
+    const CUdeviceptr staged = chunk.end();
+    std::memcpy(reinterpret_cast<std::byte*>(static_cast<uintptr_t>(staged)), source + at, part);
     const char* call = "cuMemcpyAsync";
-    CUresult result = driver.cuMemcpyAsync(to + at, chunk.storage->address(), part, stream);
+    CUresult result = driver.cuMemcpyAsync(to + at, staged, part, stream);
     if (result == CUDA_SUCCESS) {
       call = "cuEventRecord";
       result = driver.cuEventRecord(sent.native(), stream);
     }
-    chunk.sent = std::move(sent);
-    {
-      const std::lock_guard lock(mutex_);
-      shelf_.push_back(std::move(chunk));
-    }
-    returned_.notify_one();
+    chunk.used = std::min((chunk.used + part + grain - 1) / grain * grain, chunk_bytes);
+    chunk.readers.push_back(std::move(sent));
+    put_back(std::move(chunk));
     if (result != CUDA_SUCCESS) return context_->failed(result, call);
   }
   return {};

@@ -2,8 +2,9 @@
 // staging.hpp: how bytes of ordinary host memory get to a device without the driver waiting for the stream.
 //
 // The driver's own copy from pageable memory waits for all earlier work of its stream, which may be waiting for the very
-// thread that called. Here the bytes go through pinned chunks: copied in at once, sent on when the stream comes to it.
-// Invariant: a chunk is written again only after the copy that reads it has finished.
+// thread that called. Here the bytes go through pinned chunks: copied in at once, sent on when the stream comes to it. Small
+// copies share a chunk, so that 2,048 calls or 8 MiB, whichever comes first, are on their way before one blocks.
+// Invariant: a chunk is written again from its beginning only after every copy that reads it has finished.
 #pragma once
 
 #include "storage.hpp"
@@ -19,23 +20,25 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // Enqueues the copy; `source` has been read when this returns. Blocks while all chunks are on their way. The context
-  // is current. [stream's thread; may block; may fail]
+  // Enqueues the copy; `source` has been read when this returns. Blocks while all chunks are full and on their way. The
+  // context is current. [stream's thread; may block; may fail]
   Status upload(CUstream stream, CUdeviceptr to, const std::byte* source, uint64_t bytes);
 
  private:
-  static constexpr uint64_t chunk_bytes = 1 << 20;
+  static constexpr uint64_t chunk_bytes = 1 << 20, grain = 4096;  // a copy takes whole grains
   static constexpr size_t most = 8;
 
   struct Chunk {
     std::unique_ptr<Storage> storage;
-    EventRef sent{};
-    std::byte* data() const noexcept {
-      return reinterpret_cast<std::byte*>(static_cast<uintptr_t>(storage->address()));
-    }
+    uint64_t used = 0;               // from its beginning
+    std::deque<EventRef> readers{};  // what still reads it, in the order of the calls
+    CUdeviceptr end() const noexcept { return storage->address() + used; }
   };
-  Result<Chunk> take();
-  bool is_free(const Chunk& chunk) const;
+  // A chunk with so much room, off the shelf. [any-thread; blocks; may fail]
+  Result<Chunk> take(uint64_t bytes);
+  void put_back(Chunk chunk);
+  bool has_room(Chunk& chunk, uint64_t bytes) const;
+  Status await(Chunk& chunk) const;
 
   std::shared_ptr<Context> context_;
   std::mutex mutex_;

@@ -7,8 +7,8 @@
  *     untouched on TN_OK.
  *   - Single structs and tables begin with their size. A reader uses only members inside the other side's size; what
  *     lies outside reads as zero. They grow at the end only.
- *   - Array elements (tn_span, tn_tensor, tn_attribute, tn_node, tn_alias, tn_pattern_step, tn_comm_op) are
- *     frozen for the major version.
+ *   - Array elements (tn_span, tn_tensor, tn_attribute, tn_node, tn_alias, tn_pattern, tn_pattern_step,
+ *     tn_comm_op) are frozen for the major version.
  *   - The last comment line of each function is its contract: [who may call; may block?; may fail?].
  */
 #ifndef TENON_BASE_H

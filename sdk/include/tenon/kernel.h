@@ -55,8 +55,8 @@ typedef struct tn_kernel_info {
   char engine[64]; /* who runs it: "onednn:jit:avx512_core", "tiles" */
 } tn_kernel_info;
 
-/* A fusion the plugin publishes, as data: nodes over standard ops in run order, matched by the host. Array element:
- * frozen. Each operand of a step is a step (its index), or a free input (TN_PATTERN_INPUT + n). */
+/* A fusion the plugin publishes, as data: nodes over standard ops in run order, matched by the host. Array elements,
+ * both: frozen. Each operand of a step is a step (its index), or a free input (TN_PATTERN_INPUT + n). */
 typedef struct tn_pattern_step {
   const uint32_t* ops; /* any one of these */
   uint32_t op_count;

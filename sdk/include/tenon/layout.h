@@ -132,7 +132,7 @@ TN_SIZE(tn_pattern_step, 32) /* array element: frozen */
   TN_AT(tn_pattern_step, ops, 0) TN_AT(tn_pattern_step, op_count, 8)
   TN_AT(tn_pattern_step, operand_count, 12) TN_AT(tn_pattern_step, operands, 16)
   TN_AT(tn_pattern_step, flags, 24) TN_AT(tn_pattern_step, reserved, 28)
-TN_SIZE(tn_pattern, 24)
+TN_SIZE(tn_pattern, 24) /* array element: frozen */
   TN_AT(tn_pattern, name, 0) TN_AT(tn_pattern, steps, 8) TN_AT(tn_pattern, step_count, 16)
   TN_AT(tn_pattern, reserved, 20)
 TN_SIZE(tn_pattern_list, 16)

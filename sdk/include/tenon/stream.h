@@ -11,7 +11,7 @@
  *     The plugin reports its own stream's first error, flagged TN_ERROR_ASYNC, from any later call on it; the host
  *     carries it across waits. TN_TIMEOUT poisons nothing. Recovery: destroy and create.
  *   - "Does not block" means that a call never waits for work to finish, but for one thing: when 256 calls or more are on
- *     their way on its stream, it may wait for room.
+ *     their way on its stream, it may wait for room. A copy from pageable memory may, too: who keeps promises pins it.
  *   - One stream is externally synchronised; different streams are free-threaded. In `wait` only `stream` is the
  *     caller's; `query`, `sync`, `timestamp` and `signal` are any-thread.
  */

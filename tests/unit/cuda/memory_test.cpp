@@ -217,6 +217,26 @@ TEST_CASE("memory: an ordinary source is read at once, whatever its size, though
   CHECK(download(stream, span(memory, 0, bytes)) == wanted);
 }
 
+TEST_CASE("memory: many small ordinary sources are read at once, on streams that their own thread holds up") {
+  CUDA_DRIVER("");
+  constexpr size_t streams = 4, copies = 200, bytes = 64;
+  const World world;
+  const Device device = open_device();
+  const Stream promises = make_stream(device);
+  const uint64_t later = promise(promises);
+  std::vector<Stream> held;
+  for (size_t i = 0; i < streams; ++i) wait(held.emplace_back(make_stream(device)), promises, later);
+  const Memory memory = allocate(device, streams * copies * bytes);
+  const auto wanted = counting(streams * copies * bytes);
+  for (size_t i = 0; i < streams * copies; ++i) {
+    const std::vector<unsigned char> source(wanted.begin() + i * bytes, wanted.begin() + (i + 1) * bytes);
+    copy(held[i % streams], span(memory, i * bytes, bytes), host_span(source.data(), bytes));
+  }
+  CHECK(try_signal(promises, later).message() == "");
+  for (const Stream& stream : held) drain(stream);
+  CHECK(download(held[0], span(memory, 0, wanted.size())) == wanted);
+}
+
 TEST_CASE("memory: copies reach the memory of another device" * fake_only) {
   CUDA_DRIVER("");
   const World world;
