@@ -20,7 +20,7 @@ namespace tenon::tool {
 
 namespace {
 
-struct Asked {
+struct ConformRequest {
   conform::Options options{};
   std::string wanted{}, json{}, junit{}, html{};
   std::vector<std::string> folders{};
@@ -43,7 +43,7 @@ Status write_file(const std::string& file, const std::string& text) {
   return out ? Status() : Status(TN_INVALID, "'" + file + "' cannot be written");
 }
 
-Status read_assignments(Asked& asked) {
+Status read_assignments(ConformRequest& asked) {
   for (const std::string& text : asked.assignments) {
     const size_t sign = text.find('=');
     if (sign == std::string::npos || sign == 0) {
@@ -90,7 +90,7 @@ conform::Watch watch(Progress& progress, const conform::Report& report, const co
           .measured = [&progress](const std::string& name) { progress.show("measured: " + name); }};
 }
 
-Result<conform::Report> judge(const Asked& asked) {
+Result<conform::Report> judge(const ConformRequest& asked) {
   const conform::Style style{.colours = wants_colours(1)};
   Progress progress;
   conform::Report frame;  // what reproduce lines are made from
@@ -107,7 +107,7 @@ Result<conform::Report> judge(const Asked& asked) {
   return report;
 }
 
-Status conform_plugin(Asked& asked, bool& passed) {
+Status conform_plugin(ConformRequest& asked, bool& passed) {
   TN_TRY(read_assignments(asked));
   asked.options.plugin = TN_TRY(plugin_file(asked.wanted, plugin_folders(asked.folders)));
   asked.options.worker = {executable(), "conform", "--worker"};
@@ -121,7 +121,7 @@ Status conform_plugin(Asked& asked, bool& passed) {
   return {};
 }
 
-int run_conform(Asked& asked) {
+int run_conform(ConformRequest& asked) {
   if (asked.list) return list_cases(asked.options);
   if (asked.wanted.empty())
     return usage_error("conform needs a plugin: a file or a name. See `tenon conform --help`.");
@@ -135,7 +135,7 @@ int run_conform(Asked& asked) {
 
 Command add_conform(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand("conform", "Holds a plugin against the contract, case by case");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<ConformRequest>();
   conform::Options& o = asked->options;
   app->footer("Exit codes: 0 it conforms; 1 it does not, or no case was executed; 2 the question is wrong.");
   app->add_option("PLUGIN", asked->wanted, "A library file, or the name of an installed plugin");

@@ -11,12 +11,12 @@ namespace tenon::tool {
 
 namespace {
 
-struct Asked {
+struct DoctorRequest {
   bool json = false;
   std::vector<std::string> folders{};
 };
 
-int run_doctor(const Asked& asked) {
+int run_doctor(const DoctorRequest& asked) {
   const Survey found = survey(asked.folders);
   const std::string text = asked.json ? survey_json(found) : survey_text(found, wants_colours(1));
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -28,7 +28,7 @@ int run_doctor(const Asked& asked) {
 Command add_doctor(CLI::App& tool) {
   CLI::App* app =
       tool.add_subcommand("doctor", "Says what was found on this machine and what was not, and why");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<DoctorRequest>();
   app->add_flag("--json", asked->json, "The same as JSON");
   app->add_option("--plugin-path", asked->folders, "Folders to search first")
       ->type_name("DIR")

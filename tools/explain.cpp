@@ -17,7 +17,7 @@ namespace tenon::tool {
 
 namespace {
 
-struct Asked {
+struct ExplainRequest {
   std::string file{}, device = "cpu", strategy{}, dot{}, svg{};
   bool bisect = false, effective = false, comm = false;
   double bound = 1e-2;
@@ -54,7 +54,8 @@ std::vector<Graph::Frame> frames_of(const FusionCut& cut) {
 }
 
 // The fusions that change a result. [may fail]
-Result<int> tell_bisect(const Asked& asked, const Graph& graph, Device& device, const PlanOptions& options) {
+Result<int> tell_bisect(const ExplainRequest& asked, const Graph& graph, Device& device,
+                        const PlanOptions& options) {
   const FusionSuspect suspect = TN_TRY(bisect(graph, device, options, asked.bound, asked.seed));
   std::printf("bisect: %llu runs on random inputs of seed %llu, bound %g\n",
               static_cast<unsigned long long>(suspect.runs), static_cast<unsigned long long>(asked.seed),
@@ -82,7 +83,7 @@ struct Opened {
   Device device;
 };
 
-Result<Opened> opened(const Asked& asked, const Strategy& strategy) {
+Result<Opened> opened(const ExplainRequest& asked, const Strategy& strategy) {
   RuntimeOptions how{.search_path = asked.folders};
   how.options = TN_TRY(runtime_options(asked.options));
   how.options.merge(strategy.runtime());
@@ -92,7 +93,7 @@ Result<Opened> opened(const Asked& asked, const Strategy& strategy) {
 }
 
 // Sources in the order in which a later one wins.
-Result<Strategy> strategy_of(const Asked& asked) {
+Result<Strategy> strategy_of(const ExplainRequest& asked) {
   Strategy strategy;
   if (!asked.strategy.empty()) TN_TRY(strategy.read_file(asked.strategy));
   TN_TRY(strategy.take_environment());
@@ -105,7 +106,7 @@ Result<Strategy> strategy_of(const Asked& asked) {
 }
 
 // A list is known by not being a graph.
-Result<CommStep> step_asked(const Asked& asked, const std::string& text, const Strategy& strategy) {
+Result<CommStep> step_asked(const ExplainRequest& asked, const std::string& text, const Strategy& strategy) {
   if (!text.starts_with("tenon-graph")) return listed_step(text, asked.file);
   const Graph graph = TN_TRY(graph_of(asked.file, text));
   Opened on = TN_TRY(opened(asked, strategy));
@@ -113,7 +114,7 @@ Result<CommStep> step_asked(const Asked& asked, const std::string& text, const S
   return step_of(graph, TN_TRY(fuse(graph, target, strategy.fusion(target))), on.device.name());
 }
 
-Result<int> tell_comm(const Asked& asked, const std::string& text, const Strategy& strategy) {
+Result<int> tell_comm(const ExplainRequest& asked, const std::string& text, const Strategy& strategy) {
   CommStep step = TN_TRY(step_asked(asked, text, strategy));
   const SyncOptions sync = strategy.sync();
   step.profile.loss_scaling = sync.loss_scaling;
@@ -126,7 +127,7 @@ Result<int> tell_comm(const Asked& asked, const std::string& text, const Strateg
   return exit_good;
 }
 
-Result<int> explained(const Asked& asked) {
+Result<int> explained(const ExplainRequest& asked) {
   const std::string text = TN_TRY(text_of(asked.file));
   const Strategy strategy = TN_TRY(strategy_of(asked));
   if (asked.comm) {
@@ -146,7 +147,7 @@ Result<int> explained(const Asked& asked) {
   return exit_good;
 }
 
-int run_explain(const Asked& asked) {
+int run_explain(const ExplainRequest& asked) {
   if (asked.file.empty()) return usage_error("explain needs a graph. See `tenon explain --help`.");
   const auto told = explained(asked);
   return told.ok() ? *told : usage_error(std::string(told.message()));
@@ -164,7 +165,7 @@ CLI::Validator between(double least, double most, const std::string& in_words) {
           ""};
 }
 
-void add_comm(CLI::App& app, const std::shared_ptr<Asked>& asked) {
+void add_comm(CLI::App& app, const std::shared_ptr<ExplainRequest>& asked) {
   CLI::Option* const comm = app.add_flag(
       "--comm", asked->comm,
       "Plans when gradients leave: those of a training graph's updates, or of a list (docs/overlap.md)");
@@ -195,7 +196,7 @@ void add_comm(CLI::App& app, const std::shared_ptr<Asked>& asked) {
 Command add_explain(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand(
       "explain", "Tells how a graph is fused for a device, or when its gradients leave, and why");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<ExplainRequest>();
   app->add_option("GRAPH", asked->file, "A graph in text form (.tg); with --comm also a list");
   app->add_option("--device", asked->device, "The device, as \"cpu\", \"cuda:1\" or \"best\"")
       ->capture_default_str();

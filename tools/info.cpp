@@ -20,7 +20,7 @@ namespace {
 
 using conform::Description;
 
-struct Asked {
+struct InfoRequest {
   std::string wanted{};
   bool json = false;
   std::vector<std::string> folders{};
@@ -81,7 +81,7 @@ std::string plugin_text(const Description& d, const std::string& file, const std
   return out;
 }
 
-Status tell_plugin(const Asked& asked) {
+Status tell_plugin(const InfoRequest& asked) {
   conform::Options options;
   options.plugin = TN_TRY(plugin_file(asked.wanted, plugin_folders(asked.folders)));
   options.worker = {executable(), "conform", "--worker"};
@@ -99,7 +99,7 @@ Status tell_plugin(const Asked& asked) {
 }
 
 // Without a plugin: the library itself.
-int tell_library(const Asked& asked) {
+int tell_library(const InfoRequest& asked) {
   const auto folders = plugin_folders(asked.folders);
   const std::string abi = std::to_string(TN_ABI_MAJOR) + "." + std::to_string(TN_ABI_MINOR);
   if (asked.json) {
@@ -120,7 +120,7 @@ int tell_library(const Asked& asked) {
   return exit_good;
 }
 
-int run_info(const Asked& asked) {
+int run_info(const InfoRequest& asked) {
   if (asked.wanted.empty()) return tell_library(asked);
   const Status told = tell_plugin(asked);
   if (told.ok()) return exit_good;
@@ -132,7 +132,7 @@ int run_info(const Asked& asked) {
 
 Command add_info(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand("info", "Tells one plugin in depth: tables, features, devices, limits");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<InfoRequest>();
   app->add_option("PLUGIN", asked->wanted, "A library file, or the name of an installed plugin");
   app->add_flag("--json", asked->json, "The same as JSON");
   app->add_option("--plugin-path", asked->folders, "Folders to search for NAME first")

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Asked {
+struct NewPluginRequest {
   std::string name{}, folder{}, vendor = "Unknown vendor";
 };
 
@@ -91,7 +91,7 @@ std::string next_steps(const std::string& folder, const std::string& name) {
          ".so --level 0\n";
 }
 
-Status scaffold(const Asked& asked) {
+Status scaffold(const NewPluginRequest& asked) {
   TN_TRY(check_name(asked.name));
   TN_TRY(check_vendor(asked.vendor));
   const fs::path from = TN_TRY(template_folder());
@@ -110,7 +110,7 @@ Status scaffold(const Asked& asked) {
   return {};
 }
 
-int run_new_plugin(const Asked& asked) {
+int run_new_plugin(const NewPluginRequest& asked) {
   if (asked.name.empty()) return usage_error("new-plugin needs a name. See `tenon new-plugin --help`.");
   const Status said = scaffold(asked);
   return said.ok() ? exit_good : usage_error(std::string(said.message()));
@@ -120,7 +120,7 @@ int run_new_plugin(const Asked& asked) {
 
 Command add_new_plugin(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand("new-plugin", "Starts a plugin of your own, outside this tree");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<NewPluginRequest>();
   app->add_option("NAME", asked->name, "What it is called: lower-case letters, digits and _");
   app->add_option("--dir,DIR", asked->folder, "The folder to make (NAME, here)")->type_name("DIR");
   app->add_option("--vendor", asked->vendor, "Who makes it")->type_name("V");

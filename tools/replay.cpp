@@ -14,7 +14,7 @@ namespace tenon::tool {
 
 namespace {
 
-struct Asked {
+struct ReplayRequest {
   std::string file{}, plugin{};
   std::optional<uint32_t> device{};
   bool partial = false;
@@ -52,7 +52,7 @@ void tell(const ReplayReport& report, const std::string& on) {
                                     : (counted(report.differences, "difference") + ".").c_str());
 }
 
-Result<ReplayReport> replay_on(const Asked& asked) {
+Result<ReplayReport> replay_on(const ReplayRequest& asked) {
   RuntimeOptions options{.search_path = asked.folders};
   const bool is_file = asked.plugin.find('/') != std::string::npos || asked.plugin.ends_with(".so");
   if (is_file) options.plugins.push_back(asked.plugin);
@@ -71,7 +71,7 @@ Result<ReplayReport> replay_on(const Asked& asked) {
   return tenon::replay(asked.file, *plugin, how);
 }
 
-int run_replay(const Asked& asked) {
+int run_replay(const ReplayRequest& asked) {
   if (asked.file.empty() || asked.plugin.empty()) {
     return usage_error("replay needs a recording and --on PLUGIN. See `tenon replay --help`.");
   }
@@ -86,7 +86,7 @@ int run_replay(const Asked& asked) {
 Command add_replay(CLI::App& tool) {
   CLI::App* app =
       tool.add_subcommand("replay", "Makes the calls of a recording again, on any plugin, and compares");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<ReplayRequest>();
   app->add_option("FILE", asked->file, "What the layer record=FILE wrote");
   app->add_option("--on", asked->plugin, "A library file, or the name of a plugin")->type_name("PLUGIN");
   app->add_option("--device", asked->device, "Ordinal to use for every recorded device")->type_name("N");

@@ -12,7 +12,7 @@ namespace {
 
 using namespace run;
 
-constexpr const char* footer =
+constexpr const char* examples =
     "Behind `--` stand the program and its arguments. Exit code: that of the first rank that failed, 128 + "
     "its signal\n"
     "if one killed it; 124 past --timeout; 126 or 127 if the program cannot be started or found; 130 after "
@@ -94,7 +94,7 @@ Command add_run(CLI::App& tool, const std::vector<std::string>& program) {
                   "This command on the other hosts, if its path is not the same")
       ->type_name("PATH");
   app->add_flag("--quiet", asked->quiet, "No table at the start");
-  app->footer(footer);
+  app->footer(examples);
   return {app, [asked, program] { return run_run(*asked, program); }};
 }
 

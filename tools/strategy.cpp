@@ -11,14 +11,14 @@ namespace tenon::tool {
 
 namespace {
 
-struct Asked {
+struct StrategyRequest {
   std::string file{}, preset = "tenon", save{};
   std::vector<std::string> settings{};
   bool as_file = false;
 };
 
 // Sources in the order in which a later one wins.
-Result<Strategy> strategy_of(const Asked& asked) {
+Result<Strategy> strategy_of(const StrategyRequest& asked) {
   Strategy strategy = TN_TRY(Strategy::preset(asked.preset));
   if (!asked.file.empty()) TN_TRY(strategy.read_file(asked.file));
   TN_TRY(strategy.take_environment());
@@ -30,7 +30,7 @@ Result<Strategy> strategy_of(const Asked& asked) {
   return strategy;
 }
 
-Status tell(const Asked& asked) {
+Status tell(const StrategyRequest& asked) {
   const Strategy strategy = TN_TRY(strategy_of(asked));
   if (!asked.save.empty()) TN_TRY(strategy.save(asked.save));
   const std::string text = asked.as_file ? strategy.text() : strategy.explain();
@@ -38,7 +38,7 @@ Status tell(const Asked& asked) {
   return {};
 }
 
-int run_strategy(const Asked& asked) {
+int run_strategy(const StrategyRequest& asked) {
   const Status told = tell(asked);
   return told.ok() ? exit_good : usage_error(std::string(told.message()));
 }
@@ -47,7 +47,7 @@ int run_strategy(const Asked& asked) {
 
 Command add_strategy(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand("strategy", "Tells what every option of a strategy comes to, and why");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<StrategyRequest>();
   app->add_option("FILE", asked->file, "A strategy file (.toml)");
   app->add_option("--preset", asked->preset, "What holds where nothing else is said: tenon or documents")
       ->capture_default_str();

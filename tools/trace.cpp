@@ -17,7 +17,7 @@ namespace tenon::tool {
 
 namespace {
 
-struct Asked {
+struct TraceRequest {
   std::vector<std::string> files{};
   std::string html{}, json{}, flights{};
 };
@@ -76,7 +76,7 @@ std::string side_by_side(const std::vector<TraceRun>& runs) {
   return columns(rows) + each;
 }
 
-Status traced(const Asked& asked) {
+Status traced(const TraceRequest& asked) {
   const std::vector<TraceRun> runs = TN_TRY(runs_of(asked.files));
   if (runs.size() > 1 && !asked.json.empty())
     return {TN_INVALID, "--json puts the ranks of one run together, and these files are of " +
@@ -93,7 +93,7 @@ Status told(const std::string& flights) {
   return {};
 }
 
-int run_trace(const Asked& asked) {
+int run_trace(const TraceRequest& asked) {
   if (asked.files.empty() == asked.flights.empty()) {
     return usage_error(
         "trace needs the files that Timeline::write wrote, one for each rank, or --flight with a folder. See "
@@ -109,7 +109,7 @@ Command add_trace(CLI::App& tool) {
   CLI::App* app = tool.add_subcommand(
       "trace",
       "Adds a measured run up: exposed communication, overlap, predicted against actual; as a page, too");
-  const auto asked = std::make_shared<Asked>();
+  const auto asked = std::make_shared<TraceRequest>();
   app->add_option("FILES", asked->files,
                   "What Timeline::write wrote, one for each rank; of several runs, one run after the other");
   app->add_option("--html", asked->html,

@@ -24,6 +24,8 @@ constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_
                                         TN_OP_silu_grad};
 constexpr uint32_t batch_norm[] = {TN_OP_batch_norm_train, TN_OP_batch_norm_infer, TN_OP_batch_norm_apply};
 constexpr uint32_t batch_norm_back[] = {TN_OP_batch_norm_grad, TN_OP_batch_norm_grad_apply};
+constexpr uint32_t row_norm[] = {TN_OP_layer_norm, TN_OP_rms_norm};
+constexpr uint32_t row_norm_back[] = {TN_OP_layer_norm_grad, TN_OP_rms_norm_grad};
 
 template <uint32_t... operands>
 constexpr uint32_t reads[] = {operands...};
@@ -50,6 +52,17 @@ constexpr tn_pattern_step bn_add_act[] = {
 constexpr tn_pattern_step act_bn_backward[] = {
     step<in0, in1>(activation_grad, kept),
     step<0>(batch_norm_back),
+};
+
+// The sum that goes on beside a normalisation is wanted later, and so is the gradient that went round it. A dropout before it stays
+// outside: each pass over the row would draw anew.
+constexpr tn_pattern_step add_norm[] = {
+    step<in0, in1>(add, kept),
+    step<0>(row_norm),
+};
+constexpr tn_pattern_step norm_backward_add[] = {
+    step<in0>(row_norm_back, kept),
+    step<0, in1>(add, kept),
 };
 
 constexpr tn_pattern_step product_epilogue[] = {
@@ -96,9 +109,11 @@ constexpr tn_pattern pattern_rows[] = {
     row("bn_act", bn_act),
     row("bn_add_act", bn_add_act),
     row("act_bn_backward", act_bn_backward),
+    row("add_norm", add_norm),
+    row("norm_backward_add", norm_backward_add),
     row("conv_bias_act", conv_bias_act),
 };
-constexpr uint64_t of_products = 4, of_our_own = 3, of_convolutions = 1;
+constexpr uint64_t of_products = 4, of_our_own = 5, of_convolutions = 1;
 static_assert(std::size(pattern_rows) == of_products + of_our_own + of_convolutions);
 
 }  // namespace
