@@ -4,6 +4,7 @@
 
   python3 tests/bench/report.py FILE... [--to docs]
 
+A report replaces the section of its suite; the other suites keep theirs.
 Invariant: every figure on the page is one of a report's, or a target of targets.toml; what was not measured is there and says
 why.
 """
@@ -115,19 +116,28 @@ def section(report, targets, pictures):
     return "\n".join(text + [table(report["rows"]), ""])
 
 
+def sections_of(page):
+    """What a page has of each suite."""
+    if not page.exists():
+        return {}
+    _, *sections = re.split(r"^(?=## )", page.read_text(encoding="utf-8"), flags=re.M)
+    return {text[3:text.index("\n")]: text.rstrip("\n") + "\n" for text in sections}
+
+
 def write(reports, targets_file, folder):
     """The page and its charts; returns the paths written."""
     images = folder / "img" / "performance"
     images.mkdir(parents=True, exist_ok=True)
-    written, page = [], [PAGE]
+    written, sections = [], sections_of(folder / "performance.md")
     for report in reports:
         targets = bench.load_targets(targets_file, report["suite"])
         pictures = charts(report, targets)
         for name, (_, picture) in pictures.items():
             written.append(images / f"{report['suite']}-{name}.svg")
             written[-1].write_text(picture, encoding="utf-8")
-        page.append(section(report, targets, pictures))
+        sections[report["suite"]] = section(report, targets, pictures)
     written.append(folder / "performance.md")
+    page = [PAGE] + [sections[suite] for suite in sorted(sections)]
     written[-1].write_text("\n".join(page), encoding="utf-8")
     return written
 

@@ -45,8 +45,8 @@ class Page(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         (self.folder / "t.toml").write_text(TARGETS, encoding="utf-8")
 
-    def write(self, rows):
-        given = {"suite": "s", "machine": "a machine, 2 cores", "commit": "abc-dirty", "notes": ["torch 9"], "rows": rows}
+    def write(self, rows, suite="s"):
+        given = {"suite": suite, "machine": "a machine, 2 cores", "commit": "abc-dirty", "notes": ["torch 9"], "rows": rows}
         written = report.write([given], self.folder / "t.toml", self.folder)
         return (self.folder / "performance.md").read_text(encoding="utf-8"), [path.name for path in written]
 
@@ -68,6 +68,17 @@ class Page(unittest.TestCase):
         page, written = self.write([ROWS[3]])
         self.assertEqual(written, ["performance.md"])
         self.assertNotIn("img/", page)
+
+
+    def test_a_report_replaces_the_section_of_its_suite_alone(self):
+        first, _ = self.write(ROWS, "u")
+        both, _ = self.write(ROWS[:1], "s")
+        again, _ = self.write(ROWS[1:2], "s")
+        kept = first[first.index("## u"):]
+        self.assertTrue(both.endswith(kept) and again.endswith(kept), again)
+        self.assertEqual(again.count("\n## s\n"), 1)
+        self.assertIn("torch compile", again[:again.index("## u")])
+        self.assertNotIn("torch eager", again[:again.index("## u")])
 
 
 class Bars(unittest.TestCase):
