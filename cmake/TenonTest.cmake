@@ -9,7 +9,8 @@
 #
 # LABELS core, cpu, stream, comm and sim are run under TSan too; with tsan_full beside them, in a full run only. With DEVICES
 # every case is an entry for each of them: the program is passed --device=NAME (tests/support/device.hpp), and what stands
-# before the '/' is one more label. Of the simulated devices TSan takes the plain one; the others in a full run.
+# before the '/' is one more label. Of the simulated devices TSan takes the plain one; the others in a full run. Device cuda is
+# met over the driver made for tests (tests/cuda/fakecuda).
 find_package(doctest REQUIRED)
 include(doctest)
 
@@ -93,7 +94,11 @@ function(tenon_add_test)
     if(NOT device MATCHES "^(cpu|sim/plain)$")
       list(APPEND labels tsan_full)
     endif()
-    _tenon_discover(${arg_NAME} ${arg_NAME}/${device} "${arg_LABELS};${labels}" ${timeout} "${environment}"
+    set(driver "")
+    if(device STREQUAL cuda)
+      set(driver "LD_LIBRARY_PATH=${TENON_FAKECUDA_DIR}")
+    endif()
+    _tenon_discover(${arg_NAME} ${arg_NAME}/${device} "${arg_LABELS};${labels}" ${timeout} "${environment};${driver}"
                     --device=${device})
   endforeach()
 endfunction()

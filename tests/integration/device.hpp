@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // device.hpp: a runtime with the plugin under test behind it, and what the cases of every device share.
 //
-// The same cases run on the CPU plugin and on the simulated device under each of its profiles (support/device.hpp). A case
-// leaves, visibly, only where the device says that it lacks what the case is about.
+// The same cases run on the CPU plugin, on the simulated device under each of its profiles, and on the CUDA plugin over the
+// driver made for tests (support/device.hpp). A case leaves, visibly, only where the device says that it lacks what the case is about.
 // Invariant: nothing of the environment's own layers or plugins takes part, and of the built ones only that under test, and
 // another where a case asks for it.
 #pragma once
@@ -36,6 +36,8 @@ inline Runtime open(std::vector<std::string> layers = {}, LogSink log = say_noth
                     std::vector<std::string> plugins = {device_under_test().plugin}) {
   const DeviceUnderTest& device = device_under_test();
   if (device.plugin == "cpu") options.emplace("cpu.threads", "2");
+  // Over the driver made for tests, whose libraries compute nothing.
+  if (device.plugin == "cuda") options.insert({{"cuda.cublaslt", "off"}, {"cuda.cudnn", "off"}});
   if (!device.profile.empty()) options.emplace(device.plugin + ".profile", device.profile);
   RuntimeOptions asked = built_plugins(std::move(options));
   for (const std::string& name : plugins) {
