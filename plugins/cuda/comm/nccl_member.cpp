@@ -86,7 +86,8 @@ Status NcclMember::take_off(const Strand& strand, const Stream::Lent& lent, Stre
     watched_.notify_all();
     return {};
   }
-  Flight flight { .fate = std::make_shared<Fate>(), .began = TN_TRY(strand.mark()) };
+  Flight flight{.fate = std::make_shared<Fate>()};
+  flight.began = TN_TRY(strand.mark());
   stream.share(flight.fate);
   const std::lock_guard lock(mutex_);
   if (failure_) return Status(*failure_);

@@ -107,6 +107,7 @@ ncclResult_t ncclGroupEnd() {
     for (const Call& each : calls)
       require(each.comm == handle && each.stream == calls.front().stream, ncclInvalidUsage);
     ++comm.groups;
+    s.log += "a group begins\n";
     return begin(s, comm, [&s, calls = std::move(calls)](Comm& mine) {
       try {
         enqueue(s, mine, calls);

@@ -4,8 +4,8 @@
 // Invariant: nobody waits longer than he was told to, and every stream is let go.
 #include "nccl_ranks.hpp"
 
+#include <algorithm>
 #include <atomic>
-#include <chrono>
 
 using namespace cuda_test;
 
@@ -36,13 +36,11 @@ TEST_CASE("nccl: an abort ends a submit that waits for the library" * fake_only)
   const World world(with_nccl());
   const Device device = open_device();
   const auto body = [&](Rank& rank) {
-    std::atomic<bool> begun{false};
+    (void)nccl_log();
     std::thread other([&] {
-      while (!begun) std::this_thread::yield();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      while (nccl_log().find("a group begins") == std::string::npos) std::this_thread::yield();
       (void)rank.abort();
     });
-    begun = true;
     CHECK(rank.submit({rank.op(TN_COMM_ALL_REDUCE, 64)}).code == TN_ABORTED);
     other.join();
   };
@@ -199,22 +197,57 @@ TEST_CASE("nccl: two ranks that say they are one are told" * fake_only) {
   CHECK(try_join(device, 0, 2, id, &comm, 1 * ms, &store.table).says("each rank joins once"));
 }
 
-TEST_CASE(
-    "nccl: without the library, or with one that is too old, ids say so and threads join by themselves" *
-    fake_only) {
-  CUDA_DRIVER("");
-  NCCL("version=22703");
-  Options options = with_nccl();
-  SUBCASE("missing") { options["nccl"] = "/nowhere/libnccl.so.2"; }
-  SUBCASE("too old") {}
-  SUBCASE("off") { options["nccl"] = "off"; }
-  const World world(options);
+namespace {
+
+// What a rank says of NCCL under these options; ids say that nobody has it, and threads join by themselves.
+std::string why_not(Options options) {
+  const World world(std::move(options));
   const Device device = open_device();
-  const Id id = make_id(device);
+  Id id = make_id(device);
   CHECK(std::all_of(id.end() - 8, id.end(), [](unsigned char byte) { return byte == 0; }));
   LocalStore store;
   tn_comm* comm = nullptr;
   CHECK(try_join(device, 0, 1, id, &comm, 20'000 * ms, &store.table).message() == "");
   CHECK(store.values.empty());
   must([&](tn_error* e) { return plugin().comm->destroy(comm, 20'000 * ms, e); });
+  *(id.end() - 8) = 1;  // as of a maker who has it: this rank tells the others why it has none
+  CHECK(try_join(device, 0, 2, id, &comm, 1 * ms, &store.table).code == TN_TIMEOUT);
+  REQUIRE(store.values.size() == 1);
+  return store.values.begin()->second;
+}
+
+bool tells(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("nccl: without the library threads join by themselves, and it is told what to install" *
+          fake_only) {
+  CUDA_DRIVER("");
+  NCCL("slow=1");  // a process of its own: the library is opened once
+  const std::string said = why_not({{"nccl", "/nowhere/libnccl.so.2"}});
+  CHECK_MESSAGE(tells(said, "NCCL is missing: install libnccl2"), said);
+  CHECK_MESSAGE(tells(said, "/nowhere/libnccl.so.2"), said);
+}
+
+TEST_CASE("nccl: a library that is too old is none" * fake_only) {
+  CUDA_DRIVER("");
+  NCCL("version=22703");
+  const std::string said = why_not({{"nccl", "libnccl.so.2"}});
+  CHECK_MESSAGE(tells(said, "is NCCL 2.27.3: 2.28.0 or newer is needed"), said);
+}
+
+TEST_CASE("nccl: the option off leaves it out" * fake_only) {
+  CUDA_DRIVER("");
+  const std::string said = why_not({{"nccl", "off"}});
+  CHECK_MESSAGE(tells(said, "the option cuda.nccl = off leaves NCCL out"), said);
+}
+
+TEST_CASE("nccl: an option that names no carrier is told" * fake_only) {
+  CUDA_DRIVER("");
+  const World world(Options{{"comm", "mpi"}});
+  const Device device = open_device();
+  tn_comm* comm = nullptr;
+  const Outcome said = try_join(device, 0, 1, make_id(device), &comm);
+  CHECK(said.code == TN_INVALID);
+  CHECK_MESSAGE(said.says("option cuda.comm is 'mpi'"), said.message());
 }
