@@ -15,24 +15,22 @@ namespace {
 
 constexpr std::chrono::microseconds look_at_nccl_again{50};
 
-ncclConfig_t config_of(const std::string& name) {
-  ncclConfig_t out = NCCL_CONFIG_INITIALIZER;
-  out.blocking = 0;
-  out.commName = name.c_str();
-  return out;
+// A split's place, which the library's own thread may fill late.
+bool is_born(const ncclComm_t& place) noexcept {
+  return __atomic_load_n(&place, __ATOMIC_ACQUIRE) != nullptr;
 }
 
 }  // namespace
 
 Result<std::shared_ptr<NcclHandle>> NcclHandle::join(const Nccl& library, const Ticket& ticket,
                                                      const NcclId& id, const Patience& patience) {
-  auto made = std::make_shared<NcclHandle>(library, ticket.gpu);
+  auto made = std::make_shared<NcclHandle>(library, ticket.gpu, ticket.name);
   const Context& context = *ticket.gpu->context();
   const Bound bound(context.driver(), context.handle());
   ncclUniqueId native_id;
   static_assert(sizeof native_id == sizeof id);
   std::memcpy(&native_id, id.data(), sizeof native_id);
-  ncclConfig_t config = config_of(ticket.name);
+  ncclConfig_t config = made->config();
   TN_TRY(library.check(library.ncclCommInitRankConfig(&made->native_, static_cast<int>(ticket.size),
                                                       native_id, static_cast<int>(ticket.rank), &config),
                        "ncclCommInitRankConfig"));
@@ -42,6 +40,13 @@ Result<std::shared_ptr<NcclHandle>> NcclHandle::join(const Nccl& library, const 
       stands.code(),
       text("rank ", ticket.rank, " of communicator '", ticket.name, "': ",
            stands.code() == TN_TIMEOUT ? "NCCL did not connect it to the others in time" : stands.message()));
+}
+
+ncclConfig_t NcclHandle::config() const {
+  ncclConfig_t out = NCCL_CONFIG_INITIALIZER;
+  out.blocking = 0;
+  out.commName = name_.c_str();
+  return out;
 }
 
 Status NcclHandle::with(const std::function<Status(ncclComm_t)>& call) {
@@ -75,8 +80,9 @@ Status NcclHandle::settle(const Patience& patience, const Over& over) {
 
 Result<std::shared_ptr<NcclHandle>> NcclHandle::split(int32_t color, int32_t key, const std::string& name,
                                                       const Patience& patience, const Over& over) {
+  auto made = std::make_shared<NcclHandle>(library_, gpu_, name);
   ncclComm_t& born = born_.emplace_back(nullptr);
-  ncclConfig_t config = config_of(name);
+  ncclConfig_t config = made->config();
   TN_TRY(with([&](ncclComm_t comm) {
     return library_.check(
         library_.ncclCommSplit(comm, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &born, &config),
@@ -84,7 +90,11 @@ Result<std::shared_ptr<NcclHandle>> NcclHandle::split(int32_t color, int32_t key
   }));
   TN_TRY(settle(patience, over));
   if (color < 0) return std::shared_ptr<NcclHandle>();
-  auto made = std::make_shared<NcclHandle>(library_, gpu_);
+  while (!is_born(born)) {
+    TN_TRY(over());
+    if (patience.over()) return Status(TN_TIMEOUT, "NCCL was not done in time");
+    std::this_thread::sleep_for(look_at_nccl_again);
+  }
   made->native_ = born;
   TN_TRY(made->settle(patience, over));
   return made;

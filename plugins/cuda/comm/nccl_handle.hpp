@@ -20,7 +20,8 @@ class NcclHandle {
   // What ends somebody's wait from outside.
   using Over = std::function<Status()>;
 
-  NcclHandle(const Nccl& library, std::shared_ptr<Gpu> gpu) : library_(library), gpu_(std::move(gpu)) {}
+  NcclHandle(const Nccl& library, std::shared_ptr<Gpu> gpu, std::string name)
+      : library_(library), gpu_(std::move(gpu)), name_(std::move(name)) {}
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
   ~NcclHandle() { abort(); }
@@ -51,11 +52,13 @@ class NcclHandle {
   Result<CUdeviceptr> word();
 
  private:
+  ncclConfig_t config() const;
   ncclComm_t take();
 
   const Nccl& library_;
   const std::shared_ptr<Gpu> gpu_;
-  std::mutex mutex_;  // of the library's communicator
+  const std::string name_;  // which the library may keep as a pointer
+  std::mutex mutex_;        // of the library's communicator
   ncclComm_t native_ = nullptr;
   std::deque<ncclComm_t> born_{};  // where splits are put, by the library's own thread
   std::unique_ptr<Storage> word_{};
