@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // survey_json.cpp: a survey for a program; the same facts as the text.
 #include "survey.hpp"
+#include "variables.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -88,6 +89,10 @@ std::string survey_json(const Survey& found) {
   out["machine"] = machine_json(found.machine);
   out["environment"] = Json::object();
   for (const auto& [name, value] : found.environment) out["environment"][name] = value;
+  out["environment_remarks"] = Json::object();
+  for (const auto& entry : found.environment)
+    if (const auto remark = remark_on(entry.first); !remark.empty())
+      out["environment_remarks"][entry.first] = remark;
   out["layers"] = found.layers;
   out["notes"] = found.notes;
   out["usable"] = found.usable();

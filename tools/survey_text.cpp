@@ -2,6 +2,7 @@
 // survey_text.cpp: a survey for a person: one line per candidate, aligned, each ending in what to make of it.
 #include "survey.hpp"
 #include "text.hpp"
+#include "variables.hpp"
 
 #include <cstring>
 
@@ -135,7 +136,10 @@ std::string machine_text(const Machine& m) {
 
 std::string environment_text(const Survey& found) {
   std::vector<std::vector<std::string>> rows;
-  for (const auto& [name, value] : found.environment) rows.push_back({name, one_line(value)});
+  for (const auto& [name, value] : found.environment) {
+    rows.push_back({name, one_line(value)});
+    if (const auto remark = remark_on(name); !remark.empty()) rows.push_back({"", std::string(remark)});
+  }
   return rows.empty() ? "  none of the variables that matter is set\n" : columns(rows);
 }
 

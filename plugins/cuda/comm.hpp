@@ -1,64 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
-// comm.hpp: one rank of a communicator whose ranks are threads of this process: from a group to what its stream does.
+// comm.hpp: one rank of a communicator as the host holds it, from the call that joins on: who carries it, and how it comes to stand.
 //
-// A submit brings the group to the room where the ranks meet, and enqueues all of it at once: the stream says that it is ready,
-// waits for the others' streams by words in pinned memory, moves or reduces this rank's share, says so, and waits until the
-// others have done theirs. Kernels learn where the others' memory lies when they run, so no submit waits for another rank.
-// Invariant: groups run in the order of their submits, on whatever stream; memory is touched by another rank only between
-// this rank's "ready" and the end of its group.
+// With a store, and an id whose maker has NCCL, the ranks meet first (comm/meeting.hpp) and all choose alike: threads of one process,
+// or NCCL. Without, they are threads of one process. A NON_BLOCKING create meets on a thread of this communicator.
+// Invariant: there is a member or a reason why there is none, or it is being made.
 #pragma once
 
-#include "comm/code.hpp"
-#include "comm/errand.hpp"
+#include "comm/member.hpp"
 #include "comm/place.hpp"
-#include "comm/room.hpp"
-#include "stream.hpp"
+#include "engine/compiler.hpp"
+
+#include <condition_variable>
+#include <thread>
 
 namespace tenon::cuda {
 
+// What communicators of a device are made with; it outlives them.
+struct CommTools {
+  const Compiler& compiler;
+  const char* library;  // the option `nccl`, or nullptr
+  bool prefers_nccl;    // the option `comm` is "nccl": also among threads, where their devices differ
+};
+
 class Comm {
  public:
-  // Takes its seat, and waits for the others unless NON_BLOCKING. [any-thread; blocks unless NON_BLOCKING; may fail]
+  // [any-thread; blocks unless NON_BLOCKING; may fail]
   static Result<std::unique_ptr<Comm>> create(const comm::Place& place, comm::Ticket ticket,
-                                              const Compiler& compiler, const tn_comm_options& options);
+                                              const CommTools& tools, const tn_comm_options& options);
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
   ~Comm();
 
+  // Until it stands, what all who may carry it take.
   void limits(tn_comm_limits& out) const;
   Status submit(Stream& stream, std::span<const tn_comm_op> ops);
   Result<std::unique_ptr<Comm>> split(int32_t color, int32_t key, const tn_comm_options& options);
   Status abort();
-  Status health() { return room_->health(ticket_.rank); }
-  // Sees the groups out. Those that have not ended by then are called off: TN_ABORTED; TN_TIMEOUT when their streams are held
-  // up by something else.
+  Status health();
   Status finish(uint64_t timeout_ns);
 
  private:
-  Comm(std::shared_ptr<comm::Room> room, comm::Ticket ticket, const Compiler& compiler)
-      : room_(std::move(room)),
-        ticket_(std::move(ticket)),
-        compiler_(compiler),
-        side_(ticket_.gpu),
-        aside_(ticket_.gpu) {}
+  Comm(const comm::Place& place, comm::Ticket ticket, const CommTools& tools)
+      : place_(place), ticket_(std::move(ticket)), tools_(tools) {}
 
-  Result<comm::Part> part_of(const tn_comm_op& op, uint32_t index);
-  Status add_factor(const tn_comm_op& op, uint32_t index, comm::Part& part);
-  Result<uint64_t> reach(const tn_span& span, uint64_t multiple, uint32_t index, const char* what);
-  Result<CUfunction> function_for(const comm::Part& part);
-  Status wait_for_room(const std::vector<comm::Part>& parts);
-  Status set_aside(comm::Errand& errand);
-  bool seen_out(uint64_t timeout_ns) const;
-  void leave();
+  using Made = Result<std::unique_ptr<comm::Member>>;
+  Made meet(const tn_store& store, bool deterministic);
+  void settle(Made made);
+  // TN_BUSY, or why there is none. [any-thread; does not block; may fail]
+  Result<comm::Member*> member() const;
 
-  const std::shared_ptr<comm::Room> room_;
+  const comm::Place place_;
   const comm::Ticket ticket_;
-  const Compiler& compiler_;
-  std::map<std::pair<uint32_t, uint32_t>, CUfunction> reductions_{};  // by type and reduction
-  comm::Strands side_;
-  comm::Aside aside_;
-  EventRef end_{};  // of the newest group
-  bool seated_ = false;
+  const CommTools tools_;
+  std::atomic<bool> called_off_{false};
+  mutable std::mutex mutex_;  // of what follows
+  std::unique_ptr<comm::Member> member_{};
+  std::optional<Error> failure_{};
+  std::thread joiner_;
 };
 
 }  // namespace tenon::cuda

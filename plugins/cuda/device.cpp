@@ -2,6 +2,7 @@
 // device.cpp: what an opened GPU promises, and what it makes.
 #include "device.hpp"
 
+#include "comm/nccl_door.hpp"
 #include "engine/convolutions.hpp"
 #include "engine/generated.hpp"
 #include "engine/products.hpp"
@@ -101,7 +102,10 @@ Result<std::unique_ptr<Kernel>> Device::load(const tn_fragment& fragment, std::s
 
 Status Device::make_comm_id(std::span<std::byte> id) {
   TN_TRY(context().alive());
-  comm::Place::fresh().write(id);
+  comm::Place place = comm::Place::fresh();
+  const auto nccl = comm::nccl_version(tools_.host.option("nccl"));
+  if (nccl.ok()) place.nccl = *nccl;
+  place.write(id);
   return {};
 }
 
@@ -110,10 +114,17 @@ Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, 
   TN_TRY(context().alive());
   const comm::Place place = TN_TRY(comm::Place::read(id));
   const char* const name = options.name != nullptr ? options.name : "unnamed";
-  if (!place.is_here()) return comm::refuse_elsewhere(place, rank, name, options.store);
+  const char* const carrier = tools_.host.option("comm");
+  const bool prefers_nccl = carrier != nullptr && std::string_view(carrier) == "nccl";
+  if (carrier != nullptr && !prefers_nccl && std::string_view(carrier) != "auto") {
+    return Status(TN_INVALID, text("option cuda.comm is '", carrier,
+                                   "': 'auto' (threads of one process join by "
+                                   "themselves), or 'nccl'"));
+  }
   return Comm::create(
       place, {.rank = rank, .size = size, .timeout_ns = options.timeout_ns, .name = name, .gpu = gpu_},
-      tools_.compiler, options);
+      {.compiler = tools_.compiler, .library = tools_.host.option("nccl"), .prefers_nccl = prefers_nccl},
+      options);
 }
 
 Result<std::unique_ptr<Stream>> Device::import_stream(CUstream native) {

@@ -62,6 +62,18 @@ Result<CUstream> Stream::lend() {
   return native_;
 }
 
+Result<Stream::Lent> Stream::lend(const std::shared_ptr<const void>& owner) {
+  TN_TRY(takes_work());
+  const Bound bound(context_.driver(), context_.handle());
+  auto capture = capturing();
+  if (capture != nullptr)
+    capture->keep(owner);
+  else
+    TN_TRY(refuse_in_capture("a collective, by others than tn.capture/1,"));
+  dirty_ = true;
+  return Lent{.native = native_, .capture = std::move(capture)};
+}
+
 // What nobody else refers to any more has ended well, or has failed already.
 void Stream::share(std::shared_ptr<const Fate> fate) {
   const std::lock_guard lock(shared_mutex_);
@@ -357,6 +369,7 @@ Result<std::unique_ptr<Captured>> Stream::end_capture() {
 
 Status Stream::replay(const Captured& captured) {
   TN_TRY(takes_work());
+  TN_TRY(captured.failure());
   const Bound bound(context_.driver(), context_.handle());
   TN_TRY(refuse_in_capture("the replay of another capture"));
   dirty_ = true;

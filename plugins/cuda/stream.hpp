@@ -54,6 +54,13 @@ class Stream {
 
   // The native stream, for work that a communicator is about to enqueue. TN_INVALID in a capture.
   Result<CUstream> lend();
+  // The same for work that can be captured: a capture of tn.capture/1 that is going on keeps `owner`. TN_INVALID in one that the
+  // owner of a borrowed stream began, which keeps nothing.
+  struct Lent {
+    CUstream native = nullptr;
+    std::shared_ptr<Capturing> capture{};  // null: there is none
+  };
+  Result<Lent> lend(const std::shared_ptr<const void>& owner);
   // From here on the stream fails with `fate`.
   void share(std::shared_ptr<const Fate> fate);
   const std::shared_ptr<Gpu>& gpu() const noexcept { return gpu_; }

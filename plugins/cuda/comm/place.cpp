@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// place.cpp: ids, and the one key of the store that they lead to.
+// place.cpp: ids, and the keys of the store that they lead to.
 #include "place.hpp"
 
 #include <tenon/author/text.hpp>
@@ -16,7 +16,7 @@ using author::text;
 
 namespace {
 
-constexpr uint64_t mark = 0x3144'4944'5543'4e54;  // "TNCUDID1"
+constexpr uint64_t mark = 0x3244'4944'5543'4e54;  // "TNCUDID2"
 static_assert(id_bytes == sizeof mark + sizeof(Place));
 
 uint64_t drawn() {
@@ -24,17 +24,17 @@ uint64_t drawn() {
   return uint64_t{source()} << 32 | source();
 }
 
+}  // namespace
+
 // A forked child is another process, with the same drawn number.
 uint64_t this_process() noexcept {
   static const uint64_t number = drawn();
   return number ^ static_cast<uint64_t>(getpid());
 }
 
-std::string key_of(const Place& place) {
-  return text("tenon.cuda/", place.process, "/", place.token, "/elsewhere");
+std::string key_of(const Place& place, const std::string& what) {
+  return text("tenon.cuda/", place.process, "/", place.token, "/", what);
 }
-
-}  // namespace
 
 Place Place::fresh() {
   static std::atomic<uint64_t> token{drawn()};
@@ -62,7 +62,7 @@ Status refuse_elsewhere(const Place& place, uint32_t rank, const char* name, con
            "' is in another process than the one that made the id: communicators of plugin 'cuda' join the "
            "threads of one process");
   if (store != nullptr)
-    (void)store->set(store->context, key_of(place).c_str(), story.data(), story.size(), nullptr);
+    (void)store->set(store->context, key_of(place, "elsewhere").c_str(), story.data(), story.size(), nullptr);
   return Status(TN_UNSUPPORTED, story);
 }
 
@@ -70,8 +70,8 @@ std::optional<std::string> told_elsewhere(const Place& place, const tn_store* st
   if (store == nullptr) return std::nullopt;
   std::string story(512, '\0');
   uint64_t bytes = 0;
-  const int32_t code =
-      store->get(store->context, key_of(place).c_str(), story.data(), story.size(), &bytes, 0, nullptr);
+  const int32_t code = store->get(store->context, key_of(place, "elsewhere").c_str(), story.data(),
+                                  story.size(), &bytes, 0, nullptr);
   if (code != TN_OK) return std::nullopt;
   story.resize(std::min<size_t>(bytes, story.size()));
   return story;

@@ -8,7 +8,7 @@
 // stream that waits is let go.
 #pragma once
 
-#include "../engine/fate.hpp"
+#include "member.hpp"
 #include "work.hpp"
 
 #include <condition_variable>
@@ -16,13 +16,6 @@
 #include <thread>
 
 namespace tenon::cuda::comm {
-
-struct Ticket {
-  uint32_t rank = 0, size = 1;
-  uint64_t timeout_ns = 0;
-  std::string name{};
-  std::shared_ptr<Gpu> gpu{};
-};
 
 class Room {
  public:

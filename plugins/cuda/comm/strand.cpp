@@ -3,6 +3,8 @@
 #include "strand.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 namespace tenon::cuda::comm {
 
@@ -41,6 +43,20 @@ Result<Strand> Strands::at(size_t number) {
     streams_.push_back(native);
   }
   return Strand(*gpu_, streams_[number]);
+}
+
+bool seen_out(const Gpu& gpu, const EventRef& event, uint64_t timeout_ns) {
+  if (!event) return true;
+  const Context& context = *gpu.context();
+  const Bound bound(context.driver(), context.handle());
+  const Relaxed relaxed(context.driver());
+  const auto begin = std::chrono::steady_clock::now();
+  while (context.driver().cuEventQuery(event.native()) == CUDA_ERROR_NOT_READY) {
+    const auto spent = std::chrono::steady_clock::now() - begin;
+    if (static_cast<uint64_t>(std::chrono::nanoseconds(spent).count()) >= timeout_ns) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  return true;
 }
 
 }  // namespace tenon::cuda::comm

@@ -56,4 +56,8 @@ class Strands {
   std::vector<CUstream> streams_{};
 };
 
+// Whether the event has come within `timeout_ns`, which asks for it: a driver may do what nobody asks for late. There is nothing to
+// wait for without one, and a lost device has ended all. [any-thread; blocks; cannot fail]
+bool seen_out(const Gpu& gpu, const EventRef& event, uint64_t timeout_ns);
+
 }  // namespace tenon::cuda::comm

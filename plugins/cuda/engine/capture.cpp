@@ -17,10 +17,15 @@ EventRef Capturing::find(CUstream member, uint64_t value) const {
 
 void Capturing::keep(std::shared_ptr<const void> owner) {
   const std::lock_guard lock(mutex_);
-  kept_.push_back(std::move(owner));
+  kept_.owners.push_back(std::move(owner));
 }
 
-std::vector<std::shared_ptr<const void>> Capturing::finish() {
+void Capturing::share(std::shared_ptr<const Fate> fate) {
+  const std::lock_guard lock(mutex_);
+  kept_.fates.push_back(std::move(fate));
+}
+
+Capturing::Kept Capturing::finish() {
   const std::lock_guard lock(mutex_);
   over_.store(true, std::memory_order_release);
   marks_.clear();
@@ -28,7 +33,7 @@ std::vector<std::shared_ptr<const void>> Capturing::finish() {
 }
 
 Result<std::unique_ptr<Captured>> Captured::make(std::shared_ptr<Gpu> gpu, CUgraph graph,
-                                                 std::vector<std::shared_ptr<const void>> kept) {
+                                                 Capturing::Kept kept) {
   std::unique_ptr<Captured> made(new Captured(std::move(gpu)));
   const Context& context = *made->gpu_->context();
   const CUresult result = context.driver().cuGraphInstantiateWithFlags(&made->native_, graph, 0);
@@ -36,6 +41,11 @@ Result<std::unique_ptr<Captured>> Captured::make(std::shared_ptr<Gpu> gpu, CUgra
   if (result != CUDA_SUCCESS) return context.failed(result, "cuGraphInstantiateWithFlags");
   made->kept_ = std::move(kept);
   return made;
+}
+
+Status Captured::failure() const {
+  for (const auto& fate : kept_.fates) TN_TRY(fate->failure());
+  return {};
 }
 
 Captured::~Captured() {

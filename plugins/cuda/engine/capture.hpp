@@ -5,6 +5,7 @@
 // Invariant: what a captured launch needs lives as long as what was captured.
 #pragma once
 
+#include "fate.hpp"
 #include "gpu.hpp"
 
 #include <map>
@@ -23,15 +24,22 @@ class Capturing {
   EventRef find(CUstream member, uint64_t value) const;
   // Keeps `owner` for the life of what is captured. [any-thread]
   void keep(std::shared_ptr<const void> owner);
-  // Ends it, and gives what has to be kept. [first stream's thread]
-  std::vector<std::shared_ptr<const void>> finish();
+  // From here on what is captured fails with `fate`: it is not replayed any more. [any-thread]
+  void share(std::shared_ptr<const Fate> fate);
+  // What has to be kept for what was captured, and what may spoil it.
+  struct Kept {
+    std::vector<std::shared_ptr<const void>> owners{};
+    std::vector<std::shared_ptr<const Fate>> fates{};
+  };
+  // Ends it. [first stream's thread]
+  Kept finish();
 
  private:
   const CUstream first_;
   std::atomic<bool> over_{false};
   mutable std::mutex mutex_;
   std::map<std::pair<CUstream, uint64_t>, EventRef> marks_{};
-  std::vector<std::shared_ptr<const void>> kept_{};
+  Kept kept_{};
 };
 
 // An executable graph. The driver lets a replay in flight finish when it is destroyed.
@@ -39,19 +47,21 @@ class Captured {
  public:
   // Instantiates `graph` and destroys it, whatever comes of it. The context is current.
   static Result<std::unique_ptr<Captured>> make(std::shared_ptr<Gpu> gpu, CUgraph graph,
-                                                std::vector<std::shared_ptr<const void>> kept);
+                                                Capturing::Kept kept);
   Captured(const Captured&) = delete;
   Captured& operator=(const Captured&) = delete;
   ~Captured();
 
   CUgraphExec native() const noexcept { return native_; }
+  // Why it cannot be replayed any more. [any-thread; does not block; may fail]
+  Status failure() const;
 
  private:
   explicit Captured(std::shared_ptr<Gpu> gpu) : gpu_(std::move(gpu)) {}
 
   std::shared_ptr<Gpu> gpu_;
   CUgraphExec native_ = nullptr;
-  std::vector<std::shared_ptr<const void>> kept_{};
+  Capturing::Kept kept_{};
 };
 
 }  // namespace tenon::cuda

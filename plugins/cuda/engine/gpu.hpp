@@ -59,6 +59,9 @@ class Gpu {
   // [any-thread; may block; may fail]
   Result<CUmodule> resident(uint32_t key, const std::function<Result<std::string>()>& image);
 
+  // Held by who launches a group of a library's communicator: all of this device are launched in one order.
+  std::mutex& group_order() noexcept { return group_order_; }
+
   // The streams that may be running code of this device.
   void enter(CUstream stream);
   void leave(CUstream stream);
@@ -77,6 +80,7 @@ class Gpu {
   std::shared_ptr<Slabs> slabs_;
   Words words_;
   Staging staging_;
+  std::mutex group_order_;
   std::mutex resident_mutex_;
   std::map<uint32_t, CUmodule> resident_{};
   std::mutex mutex_;  // of what follows

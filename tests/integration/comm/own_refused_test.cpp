@@ -35,7 +35,7 @@ Status sum(const Device& device, const Store& store, uint32_t rank, uint32_t siz
 TEST_CASE("staged: ranks that a plugin's own communicators refuse are staged, and the log says why") {
   std::mutex mutex;
   std::string log;
-  RuntimeOptions options = tenon::test::built_plugins({{"cpu.threads", "1"}});
+  RuntimeOptions options = tenon::test::built_plugins({{"cpu.threads", "1"}, {"cuda.nccl", "off"}});
   options.log_level = LogLevel::info;
   options.log = [&](LogLevel, std::string_view, std::string_view message) {
     const std::lock_guard lock(mutex);

@@ -107,6 +107,17 @@ class Doctor(Case):
         self.expect(done, 0, "NCCL_DEBUG", "INFO", "TENON_STORE_TOKEN", "secret")
         self.assertNotIn("sesame", done.stdout)
 
+    def test_variables_of_old_documents_are_explained(self):
+        names = {"NCCL_SOCKET_IFNAME": "NCCL_IB_HCA", "NCCL_P2P_DISABLE": "NCCL_P2P_LEVEL", "NCCL_IB_DISABLE": "sockets",
+                 "NCCL_IB_CUDA_SUPPORT": "NCCL_NET_GDR_LEVEL", "NCCL_DEBUG": "NCCL_DEBUG_FILE"}
+        self.expect(tenon("doctor", **dict.fromkeys(names, "0")), 0, *names, *names.values(), "obsolete")
+        told = json.loads(tenon("doctor", "--json", **dict.fromkeys(names, "0")).stdout)["environment_remarks"]
+        for name, instead in names.items():
+            self.assertIn(instead, told[name])
+        quiet = json.loads(tenon("doctor", "--json", NCCL_ALGO="Ring").stdout)
+        self.assertIn("NCCL_ALGO", quiet["environment"])
+        self.assertNotIn("NCCL_ALGO", quiet["environment_remarks"])
+
 
 class Info(Case):
     def test_a_file_in_depth(self):

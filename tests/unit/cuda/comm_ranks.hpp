@@ -10,13 +10,43 @@
 
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <thread>
 
 namespace cuda_test {
 
 constexpr uint64_t ms = 1'000'000;
 using Id = std::vector<unsigned char>;
+
+// A store of this process.
+struct LocalStore {
+  std::mutex mutex{};
+  std::map<std::string, std::string> values{};
+  tn_store table{};
+  LocalStore() {
+    table.header = {sizeof table, TN_ABI_MAJOR, TN_ABI_MINOR};
+    table.context = this;
+    table.set = [](void* context, const char* key, const void* data, uint64_t bytes, tn_error*) {
+      auto& self = *static_cast<LocalStore*>(context);
+      const std::lock_guard lock(self.mutex);
+      const bool fresh =
+          self.values.try_emplace(key, std::string(static_cast<const char*>(data), bytes)).second;
+      return int32_t{fresh ? TN_OK : TN_INVALID};
+    };
+    table.get = [](void* context, const char* key, void* data, uint64_t capacity, uint64_t* bytes, uint64_t,
+                   tn_error*) {
+      auto& self = *static_cast<LocalStore*>(context);
+      const std::lock_guard lock(self.mutex);
+      const auto found = self.values.find(key);
+      if (found == self.values.end()) return int32_t{TN_TIMEOUT};
+      *bytes = found->second.size();
+      std::memcpy(data, found->second.data(), std::min<uint64_t>(capacity, *bytes));
+      return int32_t{TN_OK};
+    };
+  }
+};
 
 inline Id make_id(tn_device* device) {
   uint64_t bytes = 0;
@@ -120,7 +150,7 @@ inline void prepare(Rank& rank) {
 // turn. Once all have ended, `after` may look at them.
 inline void together(const std::vector<tn_device*>& devices, uint32_t size,
                      const std::function<void(Rank&)>& body, const std::function<void(Rank&)>& after = {},
-                     uint64_t timeout_ns = 20'000 * ms) {
+                     uint64_t timeout_ns = 20'000 * ms, const tn_store* store = nullptr) {
   const Id id = make_id(devices[0]);
   std::vector<Rank> ranks(size);
   for (uint32_t r = 0; r < size; ++r) {
@@ -132,7 +162,7 @@ inline void together(const std::vector<tn_device*>& devices, uint32_t size,
   std::vector<std::thread> threads;
   for (Rank& rank : ranks) {
     threads.emplace_back([&] {
-      rank.joined = try_join(rank.device, rank.rank, size, id, &rank.comm, timeout_ns);
+      rank.joined = try_join(rank.device, rank.rank, size, id, &rank.comm, timeout_ns, store);
       if (rank.joined.ok()) body(rank);
     });
   }

@@ -7,42 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <mutex>
 
 using namespace cuda_test;
-
-namespace {
-
-// A store of this process.
-struct LocalStore {
-  std::mutex mutex{};
-  std::map<std::string, std::string> values{};
-  tn_store table{};
-  LocalStore() {
-    table.header = {sizeof table, TN_ABI_MAJOR, TN_ABI_MINOR};
-    table.context = this;
-    table.set = [](void* context, const char* key, const void* data, uint64_t bytes, tn_error*) {
-      auto& self = *static_cast<LocalStore*>(context);
-      const std::lock_guard lock(self.mutex);
-      const bool fresh =
-          self.values.try_emplace(key, std::string(static_cast<const char*>(data), bytes)).second;
-      return int32_t{fresh ? TN_OK : TN_INVALID};
-    };
-    table.get = [](void* context, const char* key, void* data, uint64_t capacity, uint64_t* bytes, uint64_t,
-                   tn_error*) {
-      auto& self = *static_cast<LocalStore*>(context);
-      const std::lock_guard lock(self.mutex);
-      const auto found = self.values.find(key);
-      if (found == self.values.end()) return int32_t{TN_TIMEOUT};
-      *bytes = found->second.size();
-      std::memcpy(data, found->second.data(), std::min<uint64_t>(capacity, *bytes));
-      return int32_t{TN_OK};
-    };
-  }
-};
-
-}  // namespace
 
 TEST_CASE("comm: an id that another plugin made is refused") {
   CUDA_DRIVER("");
