@@ -26,7 +26,7 @@ bool is_trivial(const Convolution& c) noexcept {
   return is_empty(c.image) || is_empty(c.filter) || is_empty(c.result);
 }
 
-PlanProblem problem_of(const Convolution& convolution) {
+PlanProblem conv_problem(const Convolution& convolution) {
   PlanProblem out{.told = text("convolution ", told(convolution)),
                   .dtype = convolution.dtype,
                   .zeroed = convolution.made().binding};
@@ -59,13 +59,13 @@ class Convolutions : public Engine {
   Result<std::unique_ptr<Kernel>> compile(const FragmentView& fragment,
                                           const tn_compile_options& options) override {
     const Convolution convolution = TN_TRY(convolution_of(fragment));
-    return kernels_.compile(fragment, problem_of(convolution), options);
+    return kernels_.compile(fragment, conv_problem(convolution), options);
   }
 
   Result<std::unique_ptr<Kernel>> load(const FragmentView& fragment,
                                        std::span<const std::byte> saved) override {
     const Convolution convolution = TN_TRY(convolution_of(fragment));
-    return kernels_.load(fragment, problem_of(convolution), saved);
+    return kernels_.load(fragment, conv_problem(convolution), saved);
   }
 
  private:

@@ -46,15 +46,14 @@ Result<GraphTensor> CudnnGraph::between(const Four& dims, const Four& strides, c
                 own_alignment);
 }
 
-Result<GraphTensor> CudnnGraph::scratch(const Four& dims, cudnnDataType_t type) {
-  return tensor({.number = next_number_++, .type = type, .dims = dims, .strides = dense(dims)}, Kind::bound,
+Result<GraphTensor> CudnnGraph::scratch(int64_t number, const Four& dims, cudnnDataType_t type) {
+  return tensor({.number = number, .type = type, .dims = dims, .strides = dense(dims)}, Kind::bound,
                 own_alignment);
 }
 
-Result<GraphTensor> CudnnGraph::constant(cudnnDataType_t type) {
+Result<GraphTensor> CudnnGraph::constant(int64_t number, cudnnDataType_t type) {
   constexpr Four one{1, 1, 1, 1};
-  return tensor({.number = next_number_++, .type = type, .dims = one, .strides = one}, Kind::constant,
-                own_alignment);
+  return tensor({.number = number, .type = type, .dims = one, .strides = one}, Kind::constant, own_alignment);
 }
 
 Status CudnnGraph::pointwise(const Pointwise& operation, const GraphTensor& y) {

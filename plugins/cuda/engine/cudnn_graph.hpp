@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // cudnn_graph.hpp: a graph of cuDNN's in the making: its tensors, and the operations between them.
 //
-// A tensor's number is its binding's in the fragment. What lies between operations, constants and scratch have numbers of
-// their own, from first_own_number on.
+// A tensor's number is its binding's in the fragment. What lies between operations has numbers from first_number_between on;
+// constants and scratch have those that the graph's maker chooses between.
 // Invariant: operations are computed in f32 unless a call says otherwise, and stand in the order in which they were added.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace tenon::cuda {
 
-inline constexpr int64_t first_own_number = 100;
+inline constexpr int64_t first_number_between = 100;
 
 using Four = std::array<int64_t, 4>;
 
@@ -40,9 +40,9 @@ class CudnnGraph {
   Result<GraphTensor> between(const Four& dims, cudnnDataType_t type = CUDNN_DATA_FLOAT);
   Result<GraphTensor> between(const Four& dims, const Four& strides, cudnnDataType_t type);
   // What a launch gives room for.
-  Result<GraphTensor> scratch(const Four& dims, cudnnDataType_t type);
+  Result<GraphTensor> scratch(int64_t number, const Four& dims, cudnnDataType_t type);
   // One element, whose value a launch gives.
-  Result<GraphTensor> constant(cudnnDataType_t type);
+  Result<GraphTensor> constant(int64_t number, cudnnDataType_t type);
 
   struct Pointwise {
     cudnnPointwiseMode_t mode;
@@ -68,7 +68,7 @@ class CudnnGraph {
 
   const Cudnn& library_;
   const int64_t alignment_;
-  int64_t next_number_ = first_own_number;
+  int64_t next_number_ = first_number_between;
   std::vector<Descriptor> operations_{};
 };
 

@@ -3,33 +3,23 @@
 //
 // The description (h200.json) has the keys that the library reads, with an H200's published figures. Engines that are compiled
 // at run time need a driver, so what only those may do is told as "none without a driver".
-// Invariant: the table is of one version of cuDNN; another one is a visible skip, as is a machine without the library.
+// Invariant: as tables.hpp.
 #include "engine/conv_graph.hpp"
 #include "engine/cudnn_plan.hpp"
 
-#include "support/skip.hpp"
+#include "tables.hpp"
 
 #include <tenon/author/fragment_builder.hpp>
 
-#include <fstream>
 #include <map>
-#include <sstream>
 
 using namespace tenon;
 using namespace tenon::cuda;
+using namespace cudnn_tables;
 using author::FragmentBuilder;
 using Dims = std::vector<int64_t>;
 
 namespace {
-
-constexpr uint32_t table_version = 91900;
-
-std::string text_file(const std::string& name) {
-  std::ifstream in(std::string(CUDNN_TABLES) + "/" + name);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
 
 struct Form {
   const char* name;
@@ -117,14 +107,6 @@ std::string verdict(const Cudnn& library, const Descriptor& device, Case& f, int
   const auto plan = find_plan(*graph, device, wish);
   return plan.ok() ? "a plan" : "none without a driver";
 }
-
-#define REAL_CUDNN(library)                                                                         \
-  const auto opened = Cudnn::open(nullptr, "what is asked for here");                               \
-  if (!opened.ok()) TENON_SKIP("cudnn", std::string(opened.message()));                             \
-  const Cudnn& library = **opened;                                                                  \
-  if (library.version() != table_version)                                                           \
-  TENON_SKIP("cudnn", "cuDNN is " + cudnn_version_text(library.version()) + ", and the table of " + \
-                          cudnn_version_text(table_version))
 
 }  // namespace
 
