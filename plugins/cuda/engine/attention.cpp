@@ -56,12 +56,6 @@ class AttentionEngine : public Engine {
  private:
   Result<Attention> attention_of(const FragmentView& fragment) const {
     const Attention attention = TN_TRY(read_attention(fragment));
-    if (attention.mask.is_there()) {
-      return Status(
-          TN_UNSUPPORTED,
-          "attention has a mask, and what cuDNN makes of a row that a mask hides whole is not the 0 that "
-          "ops.def asks for");
-    }
     const int sm = kernels_.context().sm();
     if (sm < oldest_attention_sm) {
       return Status(TN_UNSUPPORTED, text("attention takes compute capability 8.0, and this device has ",

@@ -36,7 +36,6 @@ class AttentionBuilder {
   Status make_constants() {
     scale_ = TN_TRY(graph_.constant(number_scale, CUDNN_DATA_FLOAT));
     infinity_ = TN_TRY(graph_.constant(number_minus_infinity, CUDNN_DATA_FLOAT));
-    hidden_ = TN_TRY(graph_.constant(number_hidden_score, CUDNN_DATA_FLOAT));
     queries_ = TN_TRY(graph_.constant(number_queries, CUDNN_DATA_INT32));
     keys_ = TN_TRY(graph_.constant(number_keys, CUDNN_DATA_INT32));
     return {};
@@ -91,7 +90,7 @@ class AttentionBuilder {
 
   Result<GraphTensor> shares_again(const GraphTensor& q, const GraphTensor& k) {
     const GraphTensor scores = TN_TRY(make_scores(q, k))
-    , log = TN_TRY(given_log());
+    , log = TN_TRY(graph_.bound(a_.log, CUDNN_DATA_FLOAT));
     GraphTensor below = TN_TRY(step({.mode = CUDNN_POINTWISE_SUB, .x = scores, .b = &log}));
     if (hides_past_end(a_)) below = TN_TRY(hide_past_end(below));
     if (a_.causal) below = TN_TRY(hide_later(below));
@@ -101,11 +100,7 @@ class AttentionBuilder {
   Result<GraphTensor> make_scores(const GraphTensor& q, const GraphTensor& k) {
     const GraphTensor products = TN_TRY(graph_.between(a_.score_dims()));
     TN_TRY(graph_.matmul(q, k, products));
-    GraphTensor scaled = TN_TRY(step({.mode = CUDNN_POINTWISE_MUL, .x = products, .b = &scale_}));
-    if (!a_.mask.is_there()) return scaled;
-    const GraphTensor mask = TN_TRY(graph_.bound(a_.mask, type_));
-    const GraphTensor masked = TN_TRY(step({.mode = CUDNN_POINTWISE_ADD, .x = scaled, .b = &mask}));
-    return step({.mode = CUDNN_POINTWISE_MAX, .x = masked, .b = &hidden_});
+    return step({.mode = CUDNN_POINTWISE_MUL, .x = products, .b = &scale_});
   }
 
   // Keys behind a query, counted from the last of both.
@@ -166,12 +161,11 @@ class AttentionBuilder {
   Result<GraphTensor> made_log() {
     return a_.log.is_there() ? graph_.bound(a_.log, CUDNN_DATA_FLOAT) : graph_.between(a_.row_dims());
   }
-  Result<GraphTensor> given_log() { return graph_.bound(a_.log, CUDNN_DATA_FLOAT); }
 
   const Attention& a_;
   const cudnnDataType_t type_;
   CudnnGraph graph_;
-  GraphTensor scale_{}, infinity_{}, hidden_{}, queries_{}, keys_{};
+  GraphTensor scale_{}, infinity_{}, queries_{}, keys_{};
 };
 
 PlanConstant constant(int64_t number, float value) {
@@ -187,7 +181,6 @@ std::vector<PlanConstant> attention_constants(const Attention& a) {
   std::vector<PlanConstant> out{constant(number_scale, a.scale)};
   if (a.causal || hides_past_end(a))
     out.push_back(constant(number_minus_infinity, -std::numeric_limits<float>::infinity()));
-  if (a.mask.is_there()) out.push_back(constant(number_hidden_score, hidden_score));
   if (a.is_gradient()) out.push_back(constant(number_one, 1.0f));
   if (a.causal && is_uneven(a)) out.push_back(constant(number_queries, a.q.dims[2]));
   if ((a.causal && is_uneven(a)) || hides_past_end(a)) out.push_back(constant(number_keys, a.k.dims[2]));

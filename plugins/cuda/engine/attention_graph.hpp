@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_graph.hpp: attention and its gradient as graphs of cuDNN's, spelled as its fused engines know them.
 //
-// Forward: softmax(q × kᵀ · scale + mask) × v, and log Σe as the rows' maximum plus the natural logarithm of their sum. Backward:
+// Forward: softmax(q × kᵀ · scale) × v, and log Σe as the rows' maximum plus the natural logarithm of their sum. Backward:
 // the shares are made again from log Σe; dq is one product, so that the same bits come each time, for which the library keeps
 // the shares' gradient in its workspace.
 // Invariant: scores and shares are f32 but where they meet v, dy, q or k in a product, in whose type they are then.
@@ -14,19 +14,13 @@
 
 namespace tenon::cuda {
 
-// A score at or below this is hidden: what it stands for is 0 beside any other. Infinities would make NaN of a row that a mask
-// hides whole, and the type's lowest number overflows where the library counts in powers of 2.
-inline constexpr float hidden_score = -1e38f;
-
 // Tensors that are in no binding.
 enum AttentionNumber : int64_t {
   number_scale = 80,
   number_minus_infinity,
-  number_hidden_score,
   number_one,
   number_queries,
   number_keys,
-  number_log,      // log Σe where it is not the fragment's, or not as the fragment has it
   number_row_sum,  // Σ dy·y
   number_y,        // results that nobody asked for
   number_dq,

@@ -44,9 +44,11 @@ class AttentionReader {
  private:
   Status check_shape() const {
     const uint32_t first = out_.is_gradient() ? 1 : 0;
-    const bool masked = node_.has(out_.is_gradient() ? 6 : 3);
     const int64_t queries = node_.dims(first)[2], keys = node_.dims(first + 1)[2],
                   width = node_.dims(first)[3];
+    if (node_.has(out_.is_gradient() ? 6 : 3)) {
+      return node_.unsupported("it has a mask, and of a row that one hides whole cuDNN promises no 0");
+    }
     if (node_.in(first).elements() == 0 || keys == 0)
       return node_.unsupported("a dim is 0: there is nothing for cuDNN to compute");
     if (width % width_step != 0 || width > most_width) {
@@ -57,10 +59,6 @@ class AttentionReader {
       return node_.unsupported(text("it is causal, of ", queries, " queries and ", keys,
                                     " keys: the first see no key, which cuDNN does not compute"));
     }
-    if (out_.causal && queries != keys && masked) {
-      return node_.unsupported(text("it is causal, of ", queries, " queries and ", keys,
-                                    " keys, and has a mask: cuDNN takes both for equal counts only"));
-    }
     if (out_.is_gradient() && queries == 1)
       return node_.unsupported("it is of one query, for which gradients of cuDNN are known to be NaN");
     return {};
@@ -70,7 +68,6 @@ class AttentionReader {
     out_.q = TN_TRY(heads(node_.raw().inputs[0]));
     out_.k = TN_TRY(heads(node_.raw().inputs[1]));
     out_.v = TN_TRY(heads(node_.raw().inputs[2]));
-    if (node_.has(3)) out_.mask = TN_TRY(mask(node_.raw().inputs[3]));
     if (node_.gives(0) && is_bound(node_.raw().outputs[0])) out_.y = TN_TRY(heads(node_.raw().outputs[0]));
     if (node_.gives(1) && is_bound(node_.raw().outputs[1])) out_.log = TN_TRY(rows(node_.raw().outputs[1]));
     return {};
@@ -80,7 +77,6 @@ class AttentionReader {
     Placed* const read[] = {&out_.dy, &out_.q, &out_.k, &out_.v, &out_.y};
     for (size_t i = 0; i < std::size(read); ++i) *read[i] = TN_TRY(heads(node_.raw().inputs[i]));
     out_.log = TN_TRY(rows(node_.raw().inputs[5]));
-    if (node_.has(6)) out_.mask = TN_TRY(mask(node_.raw().inputs[6]));
     Placed* const made[] = {&out_.dq, &out_.dk, &out_.dv};
     for (uint32_t i = 0; i < std::size(made); ++i)
       if (node_.gives(i) && is_bound(node_.raw().outputs[i]))
@@ -105,19 +101,9 @@ class AttentionReader {
   // [batch, heads, queries] with a dim of one behind.
   Result<Placed> rows(uint32_t tensor) const {
     Placed out = TN_TRY(placed(fragment_, tensor));
-    std::ranges::rotate(out.dims, out.dims.begin() + 1);
-    std::ranges::rotate(out.strides, out.strides.begin() + 1);
+    std::rotate(out.dims.begin(), out.dims.begin() + 1, out.dims.end());
+    std::rotate(out.strides.begin(), out.strides.begin() + 1, out.strides.end());
     return out;
-  }
-
-  Result<Placed> mask(uint32_t tensor) const {
-    Placed out = TN_TRY(placed(fragment_, tensor));
-    const int64_t keys = out_.k.dims[2];
-    if (out.dims[3] == keys && (keys == 1 || out.strides[3] == 1)) return out;
-    return Status(TN_UNSUPPORTED, text("tensor ", tensor, " of dims ", author::words(out.dims),
-                                       " and strides ", author::words(out.strides),
-                                       " is no mask that cuDNN reads, which has an element for each of the ",
-                                       keys, " keys, one beside the other"));
   }
 
   const FragmentView& fragment_;
@@ -140,7 +126,7 @@ std::string told(const Attention& a) {
   return text(author::op_name(a.op), " ", author::dtype_name(a.dtype), " scale of bits ",
               std::bit_cast<uint32_t>(a.scale), a.causal ? " causal" : "") +
          told("q", a.q) + told("k", a.k) + told("v", a.v) + told("y", a.y) + told("log", a.log) +
-         told("mask", a.mask) + told("dy", a.dy) + told("dq", a.dq) + told("dk", a.dk) + told("dv", a.dv);
+         told("dy", a.dy) + told("dq", a.dq) + told("dk", a.dk) + told("dv", a.dv);
 }
 
 }  // namespace tenon::cuda

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention.hpp: a fragment of one attention, or of its gradient, as figures.
 //
-// Invariant: attention that is read has a key for every query but where a mask hides them all, and rows of heads that begin at
-// multiples of 16 bytes where their tensors do. Nothing here depends on a driver or a library.
+// Invariant: attention that is read has a key for every query to see, and rows of heads that begin at multiples of 16 bytes where
+// their tensors do. Nothing here depends on a driver or a library.
 #pragma once
 
 #include "placed.hpp"
@@ -16,7 +16,6 @@ struct Attention {
   bool causal = false;        // the last query sees the last key
   Placed q{}, k{}, v{}, y{};  // [batch, heads, queries or keys, width]
   Placed log{};               // log Σe, f32 [batch, heads, queries, 1]
-  Placed mask{};  // of up to [batch, heads, queries, keys], 1 where it is broadcast; keys lie densely
   Placed dy{}, dq{}, dk{}, dv{};
 
   bool is_gradient() const noexcept { return op == TN_OP_attention_grad; }

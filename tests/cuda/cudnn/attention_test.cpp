@@ -24,7 +24,6 @@ struct Form {
   const char* name;
   int64_t queries = 256, keys = 256, width = 64;
   bool causal = false;
-  Dims mask{};
   bool heads_last = false;  // [batch, queries, heads, width] in memory
 };
 
@@ -36,9 +35,6 @@ const Form forms[] = {
     {.name = "causal, width 128, heads last", .width = 128, .causal = true, .heads_last = true},
     {.name = "causal, 96 queries of 200 keys", .queries = 96, .keys = 200, .causal = true},
     {.name = "77 queries of 131 keys", .queries = 77, .keys = 131},
-    {.name = "mask", .mask = {2, 4, 256, 256}},
-    {.name = "mask for all heads, 192 keys", .keys = 192, .mask = {256, 192}},
-    {.name = "mask for keys, causal", .causal = true, .mask = {2, 1, 1, 256}},
 };
 
 // Two batches of four heads.
@@ -51,7 +47,6 @@ struct Case : FragmentBuilder {
     if (gradient) read.push_back(in(q));
     for (const Dims& dims : {q, k, k}) read.push_back(in(dims));
     if (gradient) read.insert(read.end(), {in(q), input(TN_DTYPE_f32, rows)});
-    if (!form.mask.empty()) read.push_back(input(dtype, form.mask));
     if (gradient)
       made = {out(q), out(k), out(k)};
     else
