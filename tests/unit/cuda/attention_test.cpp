@@ -220,6 +220,28 @@ TEST_CASE("attention: odd addresses are copied to good ones, unless good ones ar
   CHECK(has(cudnn_log(), "execute 0\nran\n"));
 }
 
+TEST_CASE("attention: a capture holds its run, and the copies around it" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const auto& captures = *static_cast<const tn_capture_api*>(plugin().extension(&plugin(), TN_CAPTURE_ID));
+  const Stream stream = make_stream(device);
+  Attention f({.causal = true});
+  Bench odd(device, f.fragment(), compile(device, f.fragment()), 4);
+  cudnn_log();
+  must([&](tn_error* e) { return captures.begin(stream, e); });
+  odd.launch(stream);
+  tn_capture* capture = nullptr;
+  must([&](tn_error* e) { return captures.end(stream, &capture, e); });
+  CHECK(!has(cudnn_log(), "ran"));
+  for (int round = 0; round < 2; ++round) {
+    must([&](tn_error* e) { return captures.replay(capture, stream, e); });
+    CHECK(odd.read(stream, 3).front() == 0x7F);
+    CHECK(cudnn_log() == "ran\n");
+  }
+  must([&](tn_error* e) { return captures.destroy(capture, e); });
+}
+
 TEST_CASE("attention: a limit on the workspace leaves room for what is not the plan's" * fake_only) {
   CUDA_DRIVER("");
   const World world;
