@@ -77,18 +77,18 @@ Result<std::shared_ptr<Plans>> begin(const FragmentView& fragment, const PlanPro
   return out;
 }
 
-// Room is given in whole lines of memory, so that what comes behind the plan's own begins well.
+// The room behind the plan's own workspace begins at a multiple of this.
+constexpr uint64_t room_start = 256;
+
 Status measure(Plans& plans) {
-  constexpr uint64_t line = 256;
   uint64_t bytes = TN_TRY(plan_workspace(plans.wide));
   if (plans.has_any) bytes = std::max(bytes, TN_TRY(plan_workspace(plans.any)));
-  plans.own_bytes = plans.room.bytes() == 0 ? bytes : (bytes + line - 1) / line * line;
+  plans.own_bytes = plans.room.bytes() == 0 ? bytes : (bytes + room_start - 1) / room_start * room_start;
   return {};
 }
 
 Status find(Plans& plans, const PlanProblem& problem, PlanWish wish) {
-  constexpr uint64_t line = 256;  // what measure() may add
-  const uint64_t room = plans.room.bytes(), taken = room == 0 ? 0 : room + line;
+  const uint64_t room = plans.room.bytes(), taken = room == 0 ? 0 : room + room_start;
   if (taken > wish.workspace_limit) {
     return Status(TN_UNSUPPORTED,
                   text(problem.told, " takes ", taken,

@@ -20,8 +20,8 @@ struct Form {
   uint32_t dtype = TN_DTYPE_bf16;
   int64_t queries = 4, keys = 4, width = 8;
   bool causal = false, gradient = false, sums = true;  // sums: log Σe is asked for
-  bool masked = false;
-  Dims strides{}, result_strides{};  // of q, and of y or dq
+  bool masked = false, key_slopes = true;              // key_slopes: dk and dv are asked for
+  Dims strides{}, result_strides{};                    // of q, and of y or dq
 };
 
 // One batch of two heads.
@@ -35,8 +35,10 @@ struct Attention : FragmentBuilder {
     if (form.gradient) read.insert(read.end(), {input(type, q, form.strides), input(TN_DTYPE_f32, rows)});
     if (form.masked) read.push_back(input(type, {form.queries, form.keys}));
     made.push_back(output(type, q, form.result_strides));
-    if (form.gradient)
+    if (form.gradient && form.key_slopes)
       made.insert(made.end(), {output(type, k), output(type, k)});
+    else if (form.gradient)
+      made.insert(made.end(), {TN_ABSENT, TN_ABSENT});
     else
       made.push_back(form.sums ? output(TN_DTYPE_f32, rows) : TN_ABSENT);
     node(form.gradient ? TN_OP_attention_grad : TN_OP_attention, read, made)
@@ -182,6 +184,17 @@ TEST_CASE("attention: the gradient makes the shares again, and dq in one product
       "reshape 105 106; matmul 106 0 8; matmul 0 3 107; sub 107 85 108; mul 108 105 109; mul 109 80 110; "
       "reshape 110 111; matmul 111 1 7; reshape 2 112; matmul 110 112 6");
   CHECK_MESSAGE(has(said, "constants 80=0.125 82=1 \nexecute 0\nran\n"), said);
+}
+
+TEST_CASE("attention: what nobody asks for of a gradient is made in the workspace" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Attention f({.keys = 128, .gradient = true, .key_slopes = false});
+  const std::string said = run_once(device, f.fragment());
+  CHECK_MESSAGE(has(outline(said), "matmul 106 0 89; "), said);
+  CHECK(has(outline(said), "matmul 111 1 88; reshape 2 112; matmul 110 112 6"));
+  CHECK(has(said, "execute 0\nran\n"));
 }
 
 TEST_CASE("attention: keys past the last of a tile are hidden from a gradient, by name or by being later" *
