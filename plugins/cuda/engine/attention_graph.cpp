@@ -15,7 +15,7 @@ Four turned(const Four& four) noexcept { return {four[0], four[1], four[3], four
 
 bool is_uneven(const Attention& a) noexcept { return a.q.dims[2] != a.k.dims[2]; }
 
-// The gradient's engines read keys past the last as zeros, whose shares overflow where log Σe is far below 0. A causal graph
+// The gradient's engines are known to read keys past the last as zeros, whose shares overflow where log Σe is far below 0. A causal graph
 // hides them, as they lie behind every query.
 bool hides_past_end(const Attention& a) noexcept {
   return a.is_gradient() && !a.causal && a.k.dims[2] % key_tile != 0;
@@ -42,9 +42,9 @@ class AttentionBuilder {
   }
 
   Status forward() {
-    const GraphTensor q = TN_TRY(graph_.bound(a_.q, type_))
-    , k = TN_TRY(turned_keys(a_.k))
-    , v = TN_TRY(graph_.bound(a_.v, type_));
+    const GraphTensor q = TN_TRY(graph_.bound(a_.q, type_));
+    const GraphTensor k = TN_TRY(turned_keys(a_.k));
+    const GraphTensor v = TN_TRY(graph_.bound(a_.v, type_));
     const GraphTensor scores = TN_TRY(a_.causal ? hide_later(TN_TRY(make_scores(q, k))) : make_scores(q, k));
     const GraphTensor most = TN_TRY(folded(CUDNN_REDUCE_TENSOR_MAX, scores));
     const GraphTensor below = TN_TRY(step({.mode = CUDNN_POINTWISE_SUB, .x = scores, .b = &most}));
@@ -58,9 +58,9 @@ class AttentionBuilder {
   }
 
   Status backward() {
-    const GraphTensor dy = TN_TRY(graph_.bound(a_.dy, type_))
-    , q = TN_TRY(graph_.bound(a_.q, type_))
-    , k = TN_TRY(turned_keys(a_.k));
+    const GraphTensor dy = TN_TRY(graph_.bound(a_.dy, type_));
+    const GraphTensor q = TN_TRY(graph_.bound(a_.q, type_));
+    const GraphTensor k = TN_TRY(turned_keys(a_.k));
     const GraphTensor row_sum = TN_TRY(sum_rows(dy));
     const GraphTensor shares = TN_TRY(shares_again(q, k));
     TN_TRY(graph_.matmul(TN_TRY(turned_scores(shares)), dy, TN_TRY(made(a_.dv, number_dv, a_.key_dims()))));
@@ -77,10 +77,10 @@ class AttentionBuilder {
 
   // Σ dy·y of each row, in memory: the library's gradient runs in two kernels.
   Result<GraphTensor> sum_rows(const GraphTensor& dy) {
-    const GraphTensor y = TN_TRY(graph_.bound(a_.y, type_))
-    , one = TN_TRY(graph_.constant(number_one, CUDNN_DATA_FLOAT));
-    const GraphTensor products = TN_TRY(graph_.between(a_.query_dims()))
-    , sums = TN_TRY(graph_.between(a_.row_dims()));
+    const GraphTensor y = TN_TRY(graph_.bound(a_.y, type_));
+    const GraphTensor one = TN_TRY(graph_.constant(number_one, CUDNN_DATA_FLOAT));
+    const GraphTensor products = TN_TRY(graph_.between(a_.query_dims()));
+    const GraphTensor sums = TN_TRY(graph_.between(a_.row_dims()));
     GraphTensor out = TN_TRY(graph_.scratch(number_row_sum, a_.row_dims(), CUDNN_DATA_FLOAT));
     TN_TRY(graph_.pointwise({.mode = CUDNN_POINTWISE_MUL, .x = dy, .b = &y}, products));
     TN_TRY(graph_.reduce(CUDNN_REDUCE_TENSOR_ADD, products, sums));
@@ -89,8 +89,8 @@ class AttentionBuilder {
   }
 
   Result<GraphTensor> shares_again(const GraphTensor& q, const GraphTensor& k) {
-    const GraphTensor scores = TN_TRY(make_scores(q, k))
-    , log = TN_TRY(graph_.bound(a_.log, CUDNN_DATA_FLOAT));
+    const GraphTensor scores = TN_TRY(make_scores(q, k));
+    const GraphTensor log = TN_TRY(graph_.bound(a_.log, CUDNN_DATA_FLOAT));
     GraphTensor below = TN_TRY(step({.mode = CUDNN_POINTWISE_SUB, .x = scores, .b = &log}));
     if (hides_past_end(a_)) below = TN_TRY(hide_past_end(below));
     if (a_.causal) below = TN_TRY(hide_later(below));
