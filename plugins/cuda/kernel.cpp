@@ -2,6 +2,7 @@
 // kernel.cpp: the table of engines: a row and a file for each library that kernels come from.
 #include "kernel.hpp"
 
+#include "engine/attention.hpp"
 #include "engine/convolutions.hpp"
 #include "engine/generated.hpp"
 #include "engine/products.hpp"
@@ -15,6 +16,7 @@ using Make = Result<std::unique_ptr<Engine>> (*)(const std::shared_ptr<Gpu>&, co
 constexpr Make makes[] = {
     make_products,      // what cuBLASLt computes: fragments around a matmul
     make_convolutions,  // what cuDNN computes: fragments around a convolution
+    make_attention,     // what cuDNN's fused kernels compute: attention and its gradient
     make_generator,     // what NVRTC compiles: all the rest
 };
 

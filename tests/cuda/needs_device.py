@@ -3,7 +3,7 @@
 """What no run over the test-only driver can show: the results of NVIDIA's libraries, which need a device.
 
 Such a run leaves those libraries out, and its declarations say so: needs_device.toml behind the plugin's own. What they are
-told is looked at by tests of its own (tests/unit/cuda/product_test.cpp, convolution_test.cpp, nccl_test.cpp).
+told is looked at by tests of its own (tests/unit/cuda/product_test.cpp, convolution_test.cpp, attention_test.cpp, nccl_test.cpp).
 Invariant: a case that needs a device is counted and told, and never passes.
 """
 import json

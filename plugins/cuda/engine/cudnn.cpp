@@ -37,13 +37,13 @@ std::string cudnn_version_text(size_t version) {
   return text(version / 10000, ".", version / 100 % 100, ".", version % 100);
 }
 
-Result<const Cudnn*> Cudnn::open(const char* path) {
+Result<const Cudnn*> Cudnn::open(const char* path, const char* what) {
   if (path != nullptr && std::string_view(path) == "off") {
     return Status(TN_NOT_FOUND,
-                  "convolutions are computed by cuDNN, which the option cuda.cudnn = off leaves out");
+                  text("cuDNN computes ", what, ", and the option cuda.cudnn = off leaves it out"));
   }
   static const Result<const Cudnn*> answer = start(path);
-  if (!answer.ok()) return Status(answer.error());
+  if (!answer.ok()) return Status(answer.code(), text("cuDNN computes ", what, ": ", answer.message()));
   return *answer;
 }
 
@@ -61,10 +61,11 @@ Result<const Cudnn*> Cudnn::start(const char* path) {
     }
     tried += text(tried.empty() ? "" : ", ", loaded.message());
   }
-  return Status(TN_NOT_FOUND,
-                text("cuDNN is missing, and convolutions are computed by it: install libcudnn9-cuda-12 "
-                     "or -13, as the driver is, or name it with the option cuda.cudnn (tried ",
-                     tried, ")"));
+  return Status(
+      TN_NOT_FOUND,
+      text("it is missing: install libcudnn9-cuda-12 or -13, as the driver is, or name it with the option "
+           "cuda.cudnn (tried ",
+           tried, ")"));
 }
 
 Status Cudnn::load(const std::string& file) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cudnn.hpp: NVIDIA's library of convolutions, opened when the first is asked for; its descriptors and its errors in Tenon's words.
+// cudnn.hpp: NVIDIA's library of convolutions and attention, opened when the first is asked for; its descriptors and its errors in Tenon's words.
 //
 // Invariant: one cuDNN per process, of major version 9. A failure names the library's call, its own code and its own reason.
 #pragma once
@@ -23,10 +23,10 @@ class Cudnn {
   // The oldest version that Tenon takes, as the library numbers itself: plans are made for a described device since 9.8.
   static constexpr size_t oldest = 90800;
 
-  // `path` is the library to take (an option), "off" for none, or nullptr for the usual places. The first answer of a library
-  // stands for the process. TN_NOT_FOUND says what to install, TN_VERSION what is too old or too new.
-  // [any-thread; may block; may fail]
-  static Result<const Cudnn*> open(const char* path);
+  // `path` is the library to take (an option), "off" for none, or nullptr for the usual places; `what` ("convolutions") is
+  // what cannot be computed without it, in messages. The first answer of a library stands for the process. TN_NOT_FOUND says
+  // what to install, TN_VERSION what is too old or too new. [any-thread; may block; may fail]
+  static Result<const Cudnn*> open(const char* path, const char* what);
 
   uint32_t version() const noexcept { return version_; }  // 91900: 9.19.0
   // The failure of `call`; only for a status that is not success. [any-thread; does not block; cannot fail]

@@ -117,36 +117,17 @@ class ConvReader {
     return {};
   }
 
-  Result<uint32_t> binding(uint32_t tensor) const {
-    const auto in = std::ranges::find(fragment_.inputs(), tensor), end = fragment_.inputs().end();
-    if (in != end) return static_cast<uint32_t>(in - fragment_.inputs().begin());
-    if (tensor == fragment_.outputs()[0]) return static_cast<uint32_t>(fragment_.inputs().size());
-    return Status(TN_UNSUPPORTED,
-                  text("tensor ", tensor, " is computed before the convolution: compile that apart"));
-  }
-
-  Result<Image> image(uint32_t tensor) const {
+  Result<Placed> image(uint32_t tensor) const {
     const TensorView view = fragment_.tensor(tensor);
-    const auto steps = view.strides();
     if (view.dtype() != out_.dtype) {
       return Status(TN_UNSUPPORTED, text("tensor ", tensor, " is ", view.dtype_name(),
                                          ", and the result another type: a convolution has one"));
     }
-    Image out;
-    out.binding = TN_TRY(binding(tensor));
-    for (size_t i = 0; i < 4; ++i) {
-      out.dims[i] = view.dims()[i];
-      out.strides[i] = out.dims[i] == 1 ? std::max<int64_t>(steps[i], 1) : steps[i];
-      if (out.dims[i] <= 1 || steps[i] > 0) continue;
-      return Status(TN_UNSUPPORTED, text("tensor ", tensor, " of dims ", author::words(view.dims()),
-                                         " and strides ", author::words({steps.data(), 4}),
-                                         ": cuDNN takes no tensor that repeats its elements: copy it"));
-    }
-    return out;
+    return placed(fragment_, tensor);
   }
 
   // A vector of channels as four dims, in the order of the result's.
-  Result<Image> vector(uint32_t tensor) const {
+  Result<Placed> vector(uint32_t tensor) const {
     const TensorView view = fragment_.tensor(tensor);
     const int64_t channels = out_.result.dims[1], step = view.strides()[view.rank() - 3];
     if (channels > 1 && step != 1) {
@@ -154,8 +135,8 @@ class ConvReader {
                                          " elements apart: cuDNN reads a dense bias: copy it"));
     }
     const int64_t outer = out_.result.strides[1] == 1 ? channels : 1;
-    Image out;
-    out.binding = TN_TRY(binding(tensor));
+    Placed out;
+    out.binding = TN_TRY(bound_at(fragment_, tensor));
     out.dims = {1, channels, 1, 1};
     out.strides = {channels, 1, outer, outer};
     return out;
@@ -163,7 +144,7 @@ class ConvReader {
 
   Result<Convolution> place() {
     const tn_node& node = fragment_.nodes()[at_];
-    const Image a = TN_TRY(image(node.inputs[0]))
+    const Placed a = TN_TRY(image(node.inputs[0]))
     , b = TN_TRY(image(node.inputs[1]))
     , made = TN_TRY(image(value_));
     const bool data = out_.op == TN_OP_conv2d_grad_data, weight = out_.op == TN_OP_conv2d_grad_weight;
@@ -180,12 +161,6 @@ class ConvReader {
   size_t taken_ = 0;
   Convolution out_{};
 };
-
-std::string told(const char* name, const Image& image) {
-  if (!image.is_there()) return {};
-  return text(" ", name, " #", image.binding, " ", author::words(image.dims), "/",
-              author::words(image.strides));
-}
 
 }  // namespace
 

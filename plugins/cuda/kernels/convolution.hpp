@@ -5,31 +5,22 @@
 // Invariant: a convolution that is read writes exactly the fragment's output. Nothing here depends on a driver or a library.
 #pragma once
 
-#include <tenon/author/fragment_view.hpp>
-#include <tenon/result.hpp>
+#include "placed.hpp"
 
 namespace tenon::cuda {
 
 inline constexpr uint32_t most_conv_bindings = 5;
 
-// One of four dims as it lies in a binding. Strides are in elements.
-struct Image {
-  uint32_t binding = UINT32_MAX;  // inputs first, then outputs; UINT32_MAX: there is none
-  std::array<int64_t, 4> dims{}, strides{};
-
-  bool is_there() const noexcept { return binding != UINT32_MAX; }
-};
-
 struct Convolution {
   uint32_t op = TN_OP_conv2d;  // or a gradient: then `image` or `filter` is what is made
   uint32_t dtype = TN_DTYPE_NONE;
   std::array<int64_t, 2> stride{}, dilation{}, before{}, after{};
-  Image image{}, filter{}, result{};
-  Image bias{}, residual{};  // added to what conv2d makes
+  Placed image{}, filter{}, result{};
+  Placed bias{}, residual{};  // added to what conv2d makes
   uint32_t activation = TN_OP_identity;
   bool tanh = false;  // gelu by its tanh form
 
-  const Image& made() const noexcept {
+  const Placed& made() const noexcept {
     return op == TN_OP_conv2d ? result : op == TN_OP_conv2d_grad_data ? image : filter;
   }
   bool has_epilogue() const noexcept {

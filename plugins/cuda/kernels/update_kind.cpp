@@ -16,7 +16,7 @@ using author::text;
 namespace {
 
 // Which elements the threads of a block take, as the source spells it.
-struct Walk {
+struct BlockWalk {
   UpdateTile tile{};
   std::string index{}, wanted{};  // of the chunk, in a loop over u; whether it is there
   std::string where{};            // where its first element lies in a flat operand
@@ -57,7 +57,7 @@ class KindText {
     return found == kind_.reads.end() ? nullptr : &*found;
   }
 
-  void open_chunks(const Walk& walk) {
+  void open_chunks(const BlockWalk& walk) {
     out_.open_unrolled("u", walk.tile.unroll);
     out_.line("[[maybe_unused]] const u64 i = ", walk.index, ";");
     if (!walk.wanted.empty()) out_.open("if (", walk.wanted, ")");
@@ -66,11 +66,11 @@ class KindText {
                 "> offset = offsets_of<", kind_.reads.size() + kind_.writes.size(), ">(shapes", step_,
                 " + job.shape, i);");
   }
-  void close_chunks(const Walk& walk) {
+  void close_chunks(const BlockWalk& walk) {
     if (!walk.wanted.empty()) out_.close();
     out_.close();
   }
-  std::string element(const Walk& walk, size_t operand) const {
+  std::string element(const BlockWalk& walk, size_t operand) const {
     return kind_.flat ? walk.where : text("offset.at[", operand, "]");
   }
   static uint32_t word(const UpdateTile& tile, uint32_t dtype) {
@@ -78,7 +78,7 @@ class KindText {
   }
 
   // Operands begin as zeros: left without a value, those of all kinds would be kept in registers from chunk to chunk.
-  void walk(const Walk& walk) {
+  void walk(const BlockWalk& walk) {
     for (const UpdateOperand& one : kind_.reads)
       out_.line("Lanes<", stored_type(one.dtype), ", ", walk.tile.lanes, "> ", one.name, "[",
                 walk.tile.unroll, "] = {};");

@@ -3,32 +3,23 @@
 //
 // The description (h200.json) has the keys that the library reads, with an H200's published figures. Engines that are compiled
 // at run time need a driver, so what only those may do is told as "none without a driver".
-// Invariant: the table is of one version of cuDNN; another one is a visible skip, as is a machine without the library.
+// Invariant: as tables.hpp.
 #include "engine/conv_graph.hpp"
+#include "engine/cudnn_plan.hpp"
 
-#include "support/skip.hpp"
+#include "tables.hpp"
 
 #include <tenon/author/fragment_builder.hpp>
 
-#include <fstream>
 #include <map>
-#include <sstream>
 
 using namespace tenon;
 using namespace tenon::cuda;
+using namespace cudnn_tables;
 using author::FragmentBuilder;
 using Dims = std::vector<int64_t>;
 
 namespace {
-
-constexpr uint32_t table_version = 91900;
-
-std::string text_file(const std::string& name) {
-  std::ifstream in(std::string(CUDNN_TABLES) + "/" + name);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
 
 struct Form {
   const char* name;
@@ -110,25 +101,18 @@ Convolution read(Case& f) {
 }
 
 std::string verdict(const Cudnn& library, const Descriptor& device, Case& f, int64_t alignment) {
-  const auto graph = ConvGraph::make(library, read(f), alignment);
+  const PlanWish wish{.told = told(read(f)), .full = read(f).dtype == TN_DTYPE_f32};
+  const auto graph = conv_graph(library, read(f), alignment);
   REQUIRE_MESSAGE(graph.ok(), std::string(graph.message()));
-  const auto plan = graph->plan(device, UINT64_MAX, false);
+  const auto plan = find_plan(*graph, device, wish);
   return plan.ok() ? "a plan" : "none without a driver";
 }
-
-#define REAL_CUDNN(library)                                                                         \
-  const auto opened = Cudnn::open(nullptr);                                                         \
-  if (!opened.ok()) TENON_SKIP("cudnn", std::string(opened.message()));                             \
-  const Cudnn& library = **opened;                                                                  \
-  if (library.version() != table_version)                                                           \
-  TENON_SKIP("cudnn", "cuDNN is " + cudnn_version_text(library.version()) + ", and the table of " + \
-                          cudnn_version_text(table_version))
 
 }  // namespace
 
 TEST_CASE("cudnn: on a described sm_90 there are the plans of the table, for good addresses and for any") {
   REAL_CUDNN(library);
-  auto device = ConvGraph::device_from(library, text_file("h200.json"));
+  auto device = device_from(library, text_file("h200.json"));
   REQUIRE_MESSAGE(device.ok(), std::string(device.message()));
   std::string all;
   const std::map<std::string, uint32_t> types{
@@ -149,10 +133,10 @@ TEST_CASE("cudnn: on a described sm_90 there are the plans of the table, for goo
 
 TEST_CASE("cudnn: a plan that was written is read again, with the same workspace") {
   REAL_CUDNN(library);
-  auto device = ConvGraph::device_from(library, text_file("h200.json"));
+  auto device = device_from(library, text_file("h200.json"));
   REQUIRE(device.ok());
   Case f(forms[0], TN_DTYPE_bf16, false);
-  const auto plan = ConvGraph::make(library, read(f), 16)->plan(*device, UINT64_MAX, false);
+  const auto plan = find_plan(*conv_graph(library, read(f), 16), *device, {});
   REQUIRE_MESSAGE(plan.ok(), std::string(plan.message()));
   const std::string text = *plan_text(*plan);
   const auto again = plan_from(*device, text.substr(0, text.find('\0')));
@@ -163,7 +147,7 @@ TEST_CASE("cudnn: a plan that was written is read again, with the same workspace
 
 TEST_CASE("cudnn: a description that is none is refused in the library's words") {
   REAL_CUDNN(library);
-  const auto device = ConvGraph::device_from(library, "{}");
+  const auto device = device_from(library, "{}");
   CHECK(device.error().code == TN_INVALID);
   CHECK(device.error().domain == "cudnn");
   CHECK_MESSAGE(device.message().find("maxGridSize") != std::string::npos, std::string(device.message()));

@@ -27,6 +27,7 @@ constexpr Attribute attributes[] = {
     {CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, "id"},
     {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, "align"},
     {CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, "virtual"},
+    {CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, "constant"},
     {CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, "compute"},
     {CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, "mode"},
     {CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, "spatial"},
@@ -54,10 +55,24 @@ constexpr Attribute attributes[] = {
     {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_TYPE_FLOAT, "beta"},
     {CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, "mode"},
     {CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, "compute"},
+    {CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, "axis"},
     {CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, "pointwise"},
     {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "x"},
     {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "b"},
+    {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "t"},
     {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "makes y"},
+    {CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, "compute"},
+    {CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "a"},
+    {CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "b"},
+    {CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "makes c"},
+    {CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "matmul"},
+    {CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, "how"},
+    {CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, "compute"},
+    {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "x"},
+    {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "makes y"},
+    {CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "reduction"},
+    {CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "x"},
+    {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, "makes y"},
     {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, "ops"},
     {CUDNN_ATTR_DEVICEPROP_HANDLE, CUDNN_TYPE_HANDLE, "handle"},
     {CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, "graph"},
@@ -124,6 +139,20 @@ std::string part_words(State& s, Descriptor& whole, const Attribute& a, const st
   return out;
 }
 
+int64_t element_bytes(int type) {
+  switch (type) {
+    case CUDNN_DATA_FLOAT:
+    case CUDNN_DATA_INT32:
+      return 4;
+    case CUDNN_DATA_HALF:
+    case CUDNN_DATA_BFLOAT16:
+      return 2;
+    default:
+      require(type == CUDNN_DATA_BOOLEAN, "a type that is not known here", CUDNN_STATUS_NOT_SUPPORTED);
+      return 1;
+  }
+}
+
 void finish_tensor(Descriptor& d) {
   const auto integers = [&](int name) {
     std::vector<int64_t> out(d.values[name].size() / 8);
@@ -139,12 +168,16 @@ void finish_tensor(Descriptor& d) {
     require(dims[i] > 0 && strides[i] > 0, "a dim or a stride below 1");
     last += (dims[i] - 1) * strides[i];
   }
-  const int64_t each = d.words[CUDNN_ATTR_TENSOR_DATA_TYPE] == "0" ? 4 : 2;
+  const int type = std::stoi(d.words[CUDNN_ATTR_TENSOR_DATA_TYPE]);
+  const int64_t each = element_bytes(type);
   require(integers(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)[0] % each == 0, "an alignment below the element's");
   d.tensors = {{.number = integers(CUDNN_ATTR_TENSOR_UNIQUE_ID)[0],
                 .bytes = (last + 1) * each,
                 .alignment = integers(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)[0],
-                .is_virtual = d.words.count(CUDNN_ATTR_TENSOR_IS_VIRTUAL) == 1}};
+                .type = type,
+                .is_virtual = d.words.count(CUDNN_ATTR_TENSOR_IS_VIRTUAL) == 1,
+                .is_constant = d.words.count(CUDNN_ATTR_TENSOR_IS_BY_VALUE) == 1}};
+  require(!d.tensors[0].is_constant || last == 0, "a constant of more than one element");
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ namespace fakecudnn {
 // One tensor as a plan knows it.
 struct Tensor {
   int64_t number = -1, bytes = 0, alignment = 0;
-  bool is_virtual = false, is_written = false;
+  int type = CUDNN_DATA_FLOAT;
+  bool is_virtual = false, is_written = false, is_constant = false;  // a constant's place is on the host
 };
 
 struct Descriptor {
@@ -50,7 +51,7 @@ struct State {
   std::map<uint64_t, Handle> handles{};
 };
 
-// Never destroyed: convolutions run until the process ends.
+// Never destroyed: plans run until the process ends.
 State& state();
 Descriptor& get(State& s, cudnnBackendDescriptor_t native);
 // All that a descriptor was given, in one line.

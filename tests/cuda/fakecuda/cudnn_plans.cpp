@@ -27,8 +27,8 @@ std::string text_of(const Descriptor& plan) {
   std::ostringstream out;
   out << plan.choice << ' ' << plan.workspace;
   for (const Tensor& t : plan.tensors)
-    out << ' ' << t.number << ' ' << t.bytes << ' ' << t.alignment << ' ' << t.is_virtual << ' '
-        << t.is_written;
+    out << ' ' << t.number << ' ' << t.bytes << ' ' << t.alignment << ' ' << t.type << ' ' << t.is_virtual
+        << ' ' << t.is_written << ' ' << t.is_constant;
   return out.str();
 }
 
@@ -36,7 +36,8 @@ void read_text(Descriptor& plan) {
   const auto& bytes = plan.values[CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION];
   std::istringstream in(std::string(bytes.data(), bytes.size()));
   require(static_cast<bool>(in >> plan.choice >> plan.workspace), "no text of a plan");
-  for (Tensor t; in >> t.number >> t.bytes >> t.alignment >> t.is_virtual >> t.is_written;)
+  Tensor t;
+  while (in >> t.number >> t.bytes >> t.alignment >> t.type >> t.is_virtual >> t.is_written >> t.is_constant)
     plan.tensors.push_back(t);
 }
 
@@ -67,28 +68,49 @@ void give_text(Descriptor& plan, int64_t room, int64_t* count, void* values) {
   if (room != 0) all.copy(static_cast<char*>(values), static_cast<size_t>(room));
 }
 
-// Where a pack says that each tensor lies.
-std::vector<fakecuda::Range> ranges_of(Descriptor& pack, const Descriptor& plan, bool written) {
+// Where a pack says that a tensor lies.
+CUdeviceptr place_of(Descriptor& pack, const Tensor& t) {
   const auto& ids = pack.values[CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS];
   const auto& places = pack.values[CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS];
   require(ids.size() == places.size(), "as many numbers as places");
+  for (size_t at = 0; at < ids.size(); at += 8) {
+    int64_t id = 0;
+    CUdeviceptr place = 0;
+    std::memcpy(&id, ids.data() + at, 8);
+    std::memcpy(&place, places.data() + at, 8);
+    if (id == t.number) return place;
+  }
+  require(false, "a tensor without a place");
+  return 0;
+}
+
+std::vector<fakecuda::Range> ranges_of(Descriptor& pack, const Descriptor& plan, bool written) {
   std::vector<fakecuda::Range> out;
   for (const Tensor& t : plan.tensors) {
-    if (t.is_virtual || (written && !t.is_written)) continue;
-    bool found = false;
-    for (size_t at = 0; at < ids.size(); at += 8) {
-      int64_t id = 0;
-      CUdeviceptr place = 0;
-      std::memcpy(&id, ids.data() + at, 8);
-      std::memcpy(&place, places.data() + at, 8);
-      if (id != t.number) continue;
-      found = true;
-      require(place % static_cast<uint64_t>(t.alignment) == 0,
-              "an address of less alignment than the plan's");
-      out.push_back({place, static_cast<size_t>(t.bytes)});
-    }
-    require(found, "a tensor without a place");
+    if (t.is_virtual || t.is_constant || (written && !t.is_written)) continue;
+    const CUdeviceptr place = place_of(pack, t);
+    require(place % static_cast<uint64_t>(t.alignment) == 0, "an address of less alignment than the plan's");
+    out.push_back({place, static_cast<size_t>(t.bytes)});
   }
+  return out;
+}
+
+// "80=0.125 " for each constant, read where the pack says that it is.
+std::string constants_of(Descriptor& pack, const Descriptor& plan) {
+  std::map<int64_t, std::string> all;
+  for (const Tensor& t : plan.tensors) {
+    if (!t.is_constant) continue;
+    const auto* const at = reinterpret_cast<const void*>(place_of(pack, t));
+    float real = 0;
+    int32_t whole = 0;
+    std::memcpy(&real, at, 4);
+    std::memcpy(&whole, at, 4);
+    std::ostringstream out;
+    t.type == CUDNN_DATA_INT32 ? out << whole : out << real;
+    all[t.number] = out.str();
+  }
+  std::string out;
+  for (const auto& [number, value] : all) out += std::to_string(number) + "=" + value + " ";
   return out;
 }
 
@@ -159,6 +181,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     std::memcpy(&workspace, pack.values[CUDNN_ATTR_VARIANT_PACK_WORKSPACE].data(), sizeof workspace);
     auto reached = ranges_of(pack, plan, false);
     if (plan.workspace != 0) reached.push_back({workspace, static_cast<size_t>(plan.workspace)});
+    const std::string constants = constants_of(pack, plan);
+    if (!constants.empty()) s.log += "constants " + constants + "\n";
     s.log += "execute " + std::to_string(plan.choice) + "\n";
     enqueue(found->second.stream, std::move(reached), ranges_of(pack, plan, true));
   });
