@@ -139,8 +139,9 @@ Status NcclMember::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   Status said = launch(parts, lent.native);
   Status landed = land(strand, lent.capture);
   if (said.ok()) said = std::move(landed);
-  if (!said.ok()) fail(said.error());
-  return said;
+  if (said.ok()) return said;
+  fail(said.error());
+  return health();  // what came first: the watch may have ended it while NCCL was looked at
 }
 
 Result<std::unique_ptr<Member>> NcclMember::split(int32_t color, int32_t key,
@@ -157,8 +158,8 @@ Result<std::unique_ptr<Member>> NcclMember::split(int32_t color, int32_t key,
       why.message = text("not all ranks came to the split of communicator '", ticket_.name, "' within ",
                          ticket.timeout_ns / 1'000'000, " ms");
     }
-    fail(why);
-    return Status(std::move(why));
+    fail(std::move(why));
+    return health();
   }
   if (*part == nullptr) return std::unique_ptr<Member>();
   std::tie(ticket.rank, ticket.size) = TN_TRY((*part)->seat());
