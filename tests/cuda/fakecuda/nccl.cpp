@@ -4,8 +4,6 @@
 // Invariant: a call on a communicator that has more to do is refused, so a caller that does not look is found out.
 #include "nccl.hpp"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
@@ -43,16 +41,6 @@ Settings settings_of(std::string_view text) {
     std::abort();
   }
   return out;
-}
-
-template <class Function>
-Function* driver_function(const char* name) {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  require(driver != nullptr, ncclUnhandledCudaError);
-  auto* const found = reinterpret_cast<Function*>(dlsym(driver, name));
-  dlclose(driver);
-  require(found != nullptr, ncclUnhandledCudaError);
-  return found;
 }
 
 // Takes its place among the ranks of the clique; what the looks wait for.

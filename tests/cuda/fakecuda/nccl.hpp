@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <dlfcn.h>
 #include <nccl.h>
 
 #include <atomic>
@@ -88,6 +89,17 @@ ncclResult_t begin(State& s, Comm& comm, std::function<bool(Comm&)> next);
 void enqueue(State& s, Comm& comm, const std::vector<Call>& calls);
 size_t size_of(ncclDataType_t type);
 CUcontext current_context();
+
+// A function of the driver that the process has opened.
+template <class Function>
+Function* driver_function(const char* name) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  require(driver != nullptr, ncclUnhandledCudaError);
+  auto* const found = reinterpret_cast<Function*>(dlsym(driver, name));
+  dlclose(driver);
+  require(found != nullptr, ncclUnhandledCudaError);
+  return found;
+}
 
 template <class Body>
 ncclResult_t call(Body&& body) noexcept {

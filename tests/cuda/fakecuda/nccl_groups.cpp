@@ -5,8 +5,6 @@
 #include "library.hpp"
 #include "nccl.hpp"
 
-#include <dlfcn.h>
-
 #include <chrono>
 #include <cstring>
 #include <iterator>
@@ -24,16 +22,6 @@ std::string words_of(const Comm& comm, int op) {
   if (op < ncclNumOps) return reduction_names[op];
   require(comm.reductions.contains(op));
   return "premul";
-}
-
-template <class Function>
-Function* from_driver(const char* name) {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  require(driver != nullptr, ncclUnhandledCudaError);
-  auto* const found = reinterpret_cast<Function*>(dlsym(driver, name));
-  dlclose(driver);
-  require(found != nullptr, ncclUnhandledCudaError);
-  return found;
 }
 
 // The task of one call; it may be run by any thread of the driver's.
@@ -73,7 +61,7 @@ size_t size_of(ncclDataType_t type) {
 
 void enqueue(State& s, Comm& comm, const std::vector<Call>& calls) {
   const bool hangs = comm.groups == s.settings.hang_at || comm.groups == s.settings.remote_error_at;
-  auto* const put = from_driver<std::remove_pointer_t<fakecuda::EnqueueFn>>("fakecuda_enqueue");
+  auto* const put = driver_function<std::remove_pointer_t<fakecuda::EnqueueFn>>("fakecuda_enqueue");
   for (const Call& call : calls) {
     std::vector<fakecuda::Range> ranges;
     if (call.read != 0) ranges.push_back({call.from, call.read});

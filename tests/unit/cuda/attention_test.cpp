@@ -285,17 +285,9 @@ TEST_CASE("attention: a saved kernel is loaded with its plan and its constants, 
   const Device device = open_device();
   Attention f({.causal = true});
   const Kernel first = compile(device, f.fragment());
-  uint64_t bytes = 0;
-  must([&](tn_error* e) { return plugin().kernel->save(first, nullptr, 0, &bytes, e); });
-  std::vector<std::byte> saved(bytes);
-  must([&](tn_error* e) { return plugin().kernel->save(first, saved.data(), bytes, &bytes, e); });
   cudnn_log();
-  tn_kernel* made = nullptr;
-  must([&](tn_error* e) {
-    return plugin().kernel->load(device, &f.fragment(), saved.data(), bytes, &made, e);
-  });
   const Stream stream = make_stream(device);
-  Bench bench(device, f.fragment(), Kernel(made));
+  Bench bench(device, f.fragment(), saved_and_loaded(device, f.fragment(), first));
   bench.launch(stream);
   drain(stream);
   CHECK(cudnn_log() == "constants 80=0.125 81=-inf \nexecute 0\nran\n");

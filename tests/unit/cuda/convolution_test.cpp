@@ -178,17 +178,9 @@ TEST_CASE("convolution: a saved kernel is loaded with its plan, without asking a
   const Device device = open_device();
   Forward f(TN_DTYPE_f32);
   const Kernel first = compile(device, f.fragment());
-  uint64_t bytes = 0;
-  must([&](tn_error* e) { return plugin().kernel->save(first, nullptr, 0, &bytes, e); });
-  std::vector<std::byte> saved(bytes);
-  must([&](tn_error* e) { return plugin().kernel->save(first, saved.data(), bytes, &bytes, e); });
   cudnn_log();
-  tn_kernel* made = nullptr;
-  must([&](tn_error* e) {
-    return plugin().kernel->load(device, &f.fragment(), saved.data(), bytes, &made, e);
-  });
   const Stream stream = make_stream(device);
-  Bench bench(device, f.fragment(), Kernel(made));
+  Bench bench(device, f.fragment(), saved_and_loaded(device, f.fragment(), first));
   bench.launch(stream);
   drain(stream);
   CHECK(cudnn_log() == "execute 1\nran\n");

@@ -7,7 +7,7 @@
 // process is skipped by name.
 #pragma once
 
-#include "world.hpp"
+#include "bench.hpp"
 
 #include <tenon/author/fragment_view.hpp>
 
@@ -107,38 +107,9 @@ inline Outcome try_compile(tn_device* device, const tn_fragment& fragment, Kerne
   return said;
 }
 
-// A kernel with memory for all its bindings, each `shift` bytes past a multiple of 256.
-class Bench {
- public:
-  Bench(tn_device* device, const tn_fragment& fragment, Kernel kernel, uint64_t shift = 0)
-      : kernel_(std::move(kernel)), room_(allocate(device, std::max<uint64_t>(workspace_bytes(kernel_), 1))) {
-    const tenon::author::FragmentView view(fragment);
-    for (uint32_t i = 0; i < view.binding_count(); ++i) {
-      const uint64_t bytes = view.binding(i).extent_bytes();
-      memories_.push_back(allocate(device, bytes + 256));
-      bindings_.push_back(span(memories_.back(), shift, bytes));
-    }
-  }
-  void launch(tn_stream* stream) {
-    cuda_test::launch(kernel_, stream, bindings_, span(room_, 0, workspace_bytes(kernel_)));
-  }
-  const tn_span& binding(size_t i) const { return bindings_[i]; }
-  tn_kernel* kernel() const { return kernel_; }
-  void drop_kernel() { kernel_.reset(); }
-
- private:
-  Kernel kernel_;
-  Memory room_;
-  std::vector<Memory> memories_{};
-  std::vector<tn_span> bindings_{};
-};
-
 // What the library is told when the fragment is compiled and run once.
 inline std::string run_once(tn_device* device, const tn_fragment& fragment, uint64_t shift = 0) {
-  const Stream stream = make_stream(device);
-  Bench bench(device, fragment, compile(device, fragment), shift);
-  bench.launch(stream);
-  drain(stream);
+  compile_and_run(device, fragment, shift);
   return library_log();
 }
 
