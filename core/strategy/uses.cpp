@@ -110,9 +110,11 @@ std::map<std::string, std::string> Strategy::runtime() const {
   std::map<std::string, std::string> out;
   if (fraction_of_gpu_memory_to_use != 1)
     out["pool.reserve_fraction"] = strategy::find("fraction_of_gpu_memory_to_use")->word(*this);
-  if (cudnn_exhaustive_search) out["cpu.search"] = *cudnn_exhaustive_search ? "full" : "off";
-  if (conv_workspace_size_limit)
-    out["cpu.workspace_limit"] = std::to_string(uint64_t{*conv_workspace_size_limit} << 20);
+  for (const std::string plugin : {"cpu", "cuda"}) {
+    if (cudnn_exhaustive_search) out[plugin + ".search"] = *cudnn_exhaustive_search ? "full" : "off";
+    if (conv_workspace_size_limit)
+      out[plugin + ".workspace_limit"] = std::to_string(uint64_t{*conv_workspace_size_limit} << 20);
+  }
   return out;
 }
 

@@ -170,17 +170,31 @@ def values_of(option):
     return ("auto, " if option["type"].startswith("Auto") else "") + words
 
 
+GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(?:\d ranks/)?(\w+) \|[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
+
+
+def gains(root):
+    """{option: what it gained}, of the benchmark `train` as docs/performance.md has it."""
+    page = (root / "docs/performance.md").read_text(encoding="utf-8")
+    train = re.search(r"^## train\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    out = {}
+    for model, dtype, option, ratio, spread in GAIN.findall(train[1] if train else ""):
+        out.setdefault(option, []).append(f"{model} {dtype}: × {ratio} (spread {spread})")
+    return {option: "<br>".join(words) for option, words in out.items()}
+
+
 def strategy(root):
-    """One table for each heading, with the documents' defaults."""
-    rows, out = option_rows(root), []
+    """One table for each heading, with the documents' defaults and what was measured."""
+    rows, gained, out = option_rows(root), gains(root), []
     for section in dict.fromkeys(row["section"] for row in rows):
         cells = []
         for row in (row for row in rows if row["section"] == section):
             also = "".join(f"<br>`{alias}`" for alias in row["aliases"].split())
             read_by = READERS[row["reader"]].format(row["detail"].replace(" ", ", ") if row["reader"] == "pattern" else row["detail"])
             cells.append((f"`{row['name']}`{also}", values_of(row), f"`{default_of(row)}`", f"`{row['documents']}`" if row["documents"] else "",
-                          cell(row["what"]), read_by))
-        out.append(f"### [{section}]\n\n" + table(("option", "values", "default", "documents", "what it does", "who acts on it"), cells))
+                          cell(row["what"]), read_by, gained.get(row["name"], "")))
+        out.append(f"### [{section}]\n\n" + table(("option", "values", "default", "documents", "what it does", "who acts on it",
+                                                   "a step, on or as it is by default, against off"), cells))
     return "\n".join(out)
 
 

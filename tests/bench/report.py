@@ -22,7 +22,8 @@ PAGE = """# Performance
 <!-- Written by tests/bench/report.py from reports of ./dev bench; not by hand. -->
 
 Every figure comes from a run of the suite named above it, with its peers and limits measured in turn in the same run. A ratio
-above 1 means that Tenon is faster; a black mark is the [target](../tests/bench/targets.toml). What a missing peer or limit
+above 1 means that Tenon is faster; its spread is the interquartile range of the run-by-run ratios (without a peer: of the runs,
+over their median). A black mark is the [target](../tests/bench/targets.toml). What a missing peer or limit
 would decide is neither met nor missed. [tests/bench](../tests/bench/README.md) says how the figures are made.
 """
 GROWTH = re.compile(r"(.+)/(\d+)k$")  # fuse/blocks/10k
@@ -92,12 +93,12 @@ def cell(value, digits=4):
 
 
 def table(rows):
-    lines = ["| row | peer | ours | theirs | unit | ratio | of the limit | target | |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| row | peer | ours | theirs | unit | ratio | spread | of the limit | target | |", "|" + "---|" * 10]
     for row in rows:
         fraction = "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"
         words = {True: "met", False: "**missed**", None: ""}[row["met"]]
         cells = [row["name"], row["peer"] or "", cell(row["ours"]), cell(row["theirs"]), row["unit"] or "",
-                 cell(row["ratio"], 3), fraction, row["target"] or "", words]
+                 cell(row["ratio"], 3), cell(row["spread"], 2), fraction, row["target"] or "", words]
         lines.append("| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |")
     return "\n".join(lines)
 

@@ -53,7 +53,7 @@ class Page(unittest.TestCase):
     def test_machine_commit_command_notes_and_verdicts_are_told(self):
         page, _ = self.write(ROWS)
         for part in ("`./dev bench s --peers --json FILE` on a machine, 2 cores, commit abc-dirty",
-                     "1 of 3 rows that could be judged are met", "- torch 9", "| add | torch eager | 1 | 4 | ms | 4 |",
+                     "1 of 3 rows that could be judged are met", "- torch 9", "| add | torch eager | 1 | 4 | ms | 4 | 0.1 |",
                      "**missed**", "torch is not <installed>", "grows with the 1.00th power"):
             self.assertIn(part, page)
 

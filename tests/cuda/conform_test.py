@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tenon conform` on the CUDA plugin over the test-only driver, and static checks of every kernel that came of it.
 
-  conform_test.py TOOL PLUGIN.so FAKECUDA_FOLDER CHECK_SOURCES.py [FULL_SAMPLE]
+  conform_test.py TOOL PLUGIN.so FAKECUDA_FOLDER CHECK_SOURCES.py FOUND_FOLDER [FULL_SAMPLE]
 
 Short count: level 0, and a sample of levels 1 and 2. Full count (TENON_TEST_FULL=1): every case of them, or a sample of
 FULL_SAMPLE where another build runs every case; still at small sizes, for the driver is a processor that plays a GPU. What
-the plugin compiled on the way is then compiled by the real NVRTC. What NVIDIA's libraries compute needs a device, and is counted.
+the plugin compiled on the way is then compiled by the real NVRTC; sources with a finding stay in FOUND_FOLDER. What NVIDIA's libraries compute needs a device, and is counted.
 Invariant: the count used, the seed and the sample are printed; what is unsupported must be declared.
 """
 import os
@@ -20,7 +20,7 @@ import needs_device
 SAMPLE = 100  # of the short count, one case in so many: every fragment is a compilation of a second or so
 
 
-def main(tool, plugin, driver, check_sources, full_sample=""):
+def main(tool, plugin, driver, check_sources, found, full_sample=""):
     full = os.environ.get("TENON_TEST_FULL") == "1"
     seed = str(int(os.environ.get("TENON_TEST_SEED", "1"), 0))
     print(f"seed: {seed} (repeat with TENON_TEST_SEED={seed}); {'full' if full else 'short'} run")
@@ -41,7 +41,7 @@ def main(tool, plugin, driver, check_sources, full_sample=""):
         print(f"{kept} sources were compiled on the way", flush=True)
         if kept == 0:
             sys.exit("no source was kept: nothing was compiled")
-        sys.exit(subprocess.run([sys.executable, check_sources, folder], check=False).returncode)
+        sys.exit(subprocess.run([sys.executable, check_sources, folder, "--found", found], check=False).returncode)
 
 
 if __name__ == "__main__":

@@ -31,8 +31,8 @@ PlanProblem attention_problem(const Attention& attention) {
 
 class AttentionEngine : public Engine {
  public:
-  AttentionEngine(const std::shared_ptr<Gpu>& gpu, const Tools& tools)
-      : kernels_(gpu, tools, "attention", false) {}
+  AttentionEngine(const std::shared_ptr<Gpu>& gpu, const Tools& tools, const Effort& effort)
+      : kernels_(gpu, tools, "attention", effort, false) {}
 
   bool takes(const FragmentView& fragment) const noexcept override { return has_attention(fragment); }
 
@@ -76,7 +76,8 @@ class AttentionEngine : public Engine {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_attention(const std::shared_ptr<Gpu>& gpu, const Tools& tools) {
-  return std::unique_ptr<Engine>(std::make_unique<AttentionEngine>(gpu, tools));
+  return std::unique_ptr<Engine>(
+      std::make_unique<AttentionEngine>(gpu, tools, TN_TRY(Effort::of(tools.host))));
 }
 
 }  // namespace tenon::cuda

@@ -40,8 +40,8 @@ PlanProblem conv_problem(const Convolution& convolution) {
 
 class Convolutions : public Engine {
  public:
-  Convolutions(const std::shared_ptr<Gpu>& gpu, const Tools& tools, bool tf32)
-      : kernels_(gpu, tools, convolutions_name, tf32) {}
+  Convolutions(const std::shared_ptr<Gpu>& gpu, const Tools& tools, const Effort& effort, bool tf32)
+      : kernels_(gpu, tools, convolutions_name, effort, tf32) {}
 
   bool takes(const FragmentView& fragment) const noexcept override { return has_convolution(fragment); }
 
@@ -92,7 +92,8 @@ class Convolutions : public Engine {
 
 Result<std::unique_ptr<Engine>> make_convolutions(const std::shared_ptr<Gpu>& gpu, const Tools& tools) {
   const int64_t tf32 = TN_TRY(tools.host.integer("tf32", 0, 0, 1));
-  return std::unique_ptr<Engine>(std::make_unique<Convolutions>(gpu, tools, tf32 != 0));
+  const Effort effort = TN_TRY(Effort::of(tools.host));
+  return std::unique_ptr<Engine>(std::make_unique<Convolutions>(gpu, tools, effort, tf32 != 0));
 }
 
 bool has_convolutions(const Tools& tools) {

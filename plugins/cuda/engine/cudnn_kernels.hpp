@@ -4,10 +4,12 @@
 // There are two plans: one for addresses that are multiples of 16, and one for any that the element's type allows, which is left
 // out when the fragment promises better ones. Where the library reads good addresses only, the second is left out always, and
 // what lies elsewhere is copied into the workspace and back.
+// With a budget, plans for good addresses are timed as long as it lasts, and the fastest is kept in the folder.
 // Invariant: a launch takes no memory but its workspace: first the plan's own, then what cudnn_room.hpp divides.
 #pragma once
 
 #include "cudnn_room.hpp"
+#include "tuning.hpp"
 
 #include "../kernel.hpp"
 
@@ -32,7 +34,8 @@ class CudnnHandle;
 class CudnnKernels {
  public:
   // `what` is computed by cuDNN, in messages: "convolutions".
-  CudnnKernels(std::shared_ptr<Gpu> gpu, const Tools& tools, const char* what, bool tf32);
+  CudnnKernels(std::shared_ptr<Gpu> gpu, const Tools& tools, const char* what, const Effort& effort,
+               bool tf32);
   CudnnKernels(const CudnnKernels&) = delete;
   CudnnKernels& operator=(const CudnnKernels&) = delete;
   ~CudnnKernels();
@@ -54,6 +57,7 @@ class CudnnKernels {
   const std::shared_ptr<Gpu> gpu_;
   const Tools& tools_;
   const char* const what_;
+  const Effort effort_;
   const bool tf32_;
   std::mutex mutex_;  // of handle_
   std::shared_ptr<CudnnHandle> handle_{};

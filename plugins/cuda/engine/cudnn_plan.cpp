@@ -75,8 +75,10 @@ Result<std::vector<Descriptor>> configurations(const Descriptor& graph, const De
   return out;
 }
 
-Result<Descriptor> first_fit(const Descriptor& graph, const Descriptor& device, cudnnBackendHeurMode_t mode,
-                             const PlanWish& wish, std::string& reason) {
+Result<std::vector<Descriptor>> fits_of(const Descriptor& graph, const Descriptor& device,
+                                        cudnnBackendHeurMode_t mode, const PlanWish& wish,
+                                        std::string& reason) {
+  std::vector<Descriptor> out;
   for (const Descriptor& configuration : TN_TRY(configurations(graph, device, mode))) {
     Status fits = check_engine(configuration, wish.full, wish.tf32);
     Descriptor plan = TN_TRY(Descriptor::make(graph.library(), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
@@ -88,10 +90,14 @@ Result<Descriptor> first_fit(const Descriptor& graph, const Descriptor& device, 
       continue;
     }
     const uint64_t bytes = TN_TRY(plan_workspace(plan));
-    if (bytes <= wish.workspace_limit) return plan;
-    reason = text("it takes ", bytes, " bytes of workspace, more than ", wish.workspace_limit);
+    if (bytes <= wish.workspace_limit) {
+      out.push_back(std::move(plan));
+      if (std::chrono::steady_clock::now() >= wish.until) break;
+    } else {
+      reason = text("it takes ", bytes, " bytes of workspace, more than ", wish.workspace_limit);
+    }
   }
-  return Status(TN_UNSUPPORTED, reason);
+  return out;
 }
 
 }  // namespace
@@ -111,12 +117,16 @@ Result<Descriptor> device_of(const Cudnn& library, cudnnHandle_t handle) {
   return out;
 }
 
-Result<Descriptor> find_plan(const Descriptor& graph, const Descriptor& device, const PlanWish& wish) {
+Result<std::vector<Descriptor>> find_plans(const Descriptor& graph, const Descriptor& device,
+                                           const PlanWish& wish) {
   std::string reason = "nothing is proposed";
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    auto found = first_fit(graph, device, mode, wish, reason);
-    if (found.ok()) return found;
-    reason = found.error().message;
+    auto found = fits_of(graph, device, mode, wish, reason);
+    if (!found.ok()) {
+      reason = found.error().message;
+    } else if (!found->empty()) {
+      return found;
+    }
   }
   return Status(TN_UNSUPPORTED,
                 text("cuDNN proposes nothing that fits ", wish.told, "; of the last: ", reason));

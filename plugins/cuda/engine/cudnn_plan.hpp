@@ -8,6 +8,8 @@
 
 #include "cudnn.hpp"
 
+#include <chrono>
+
 namespace tenon::cuda {
 
 // A device from what the library says of one in JSON. [any-thread; may block; may fail]
@@ -17,15 +19,17 @@ Result<Descriptor> device_of(const Cudnn& library, cudnnHandle_t handle);
 
 // What is asked of a plan.
 struct PlanWish {
-  std::string told;   // the problem, for messages
-  bool full = false;  // computed in f32 from f32
+  std::string told{};  // the problem, for messages
+  bool full = false;   // computed in f32 from f32
   bool tf32 = false;
   uint64_t workspace_limit = UINT64_MAX;
+  std::chrono::steady_clock::time_point until{};  // a second plan is begun before, a first one always
 };
 
-// The plan that is likeliest the fastest, of those that take no more workspace. TN_UNSUPPORTED names the problem and why the
-// last proposal was not taken. [owner's thread; may block; may fail]
-Result<Descriptor> find_plan(const Descriptor& graph, const Descriptor& device, const PlanWish& wish);
+// The plans that take no more workspace, the likeliest to be fast first; a single one where no time is left for others.
+// TN_UNSUPPORTED names the problem and why the last proposal was not taken. [owner's thread; may block; may fail]
+Result<std::vector<Descriptor>> find_plans(const Descriptor& graph, const Descriptor& device,
+                                           const PlanWish& wish);
 
 // A plan as it is saved, and from it; the device is the one it was made for. [any-thread; may block; may fail]
 Result<std::string> plan_text(const Descriptor& plan);

@@ -50,11 +50,11 @@ Result<PlanRoom> PlanRoom::make(const FragmentView& fragment, std::vector<PlanCo
                 text("a plan of ", out.numbers_.size(), " tensors, which is more than ", most_places));
 }
 
-Status PlanRoom::copy(const Context& context, CUstream stream, std::span<const tn_span> bindings,
+Status PlanRoom::copy(const Context& context, CUstream stream, std::span<const CUdeviceptr> bindings,
                       CUdeviceptr room, bool outputs) const {
   for (size_t i = 0; i < bindings.size(); ++i) {
     const Binding& one = bindings_[i];
-    const CUdeviceptr there = place(bindings[i]), here = room + one.copy;
+    const CUdeviceptr there = bindings[i], here = room + one.copy;
     if (one.is_output != outputs || there % wide_address == 0) continue;
     TN_CUDA_IN(context, cuMemcpyAsync, outputs ? there : here, outputs ? here : there, one.bytes, stream);
   }

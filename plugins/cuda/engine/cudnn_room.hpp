@@ -39,19 +39,20 @@ class PlanRoom {
   // Runs `run` with the places of all tensors; `room` is where the bytes begin. The context is current.
   // [stream's thread; does not block; may fail]
   template <class Run>
-  Status launch(const Context& context, CUstream stream, std::span<const tn_span> bindings, CUdeviceptr room,
-                Run&& run) const;
+  Status launch(const Context& context, CUstream stream, std::span<const CUdeviceptr> bindings,
+                CUdeviceptr room, Run&& run) const;
+
+  static constexpr size_t most_places = 32;
 
  private:
   struct Binding {
     uint64_t bytes = 0, copy = 0;  // where its copy begins
     bool is_output = false;
   };
-  static constexpr size_t most_places = 32;
 
   uint64_t take(uint64_t bytes) noexcept;
-  Status copy(const Context& context, CUstream stream, std::span<const tn_span> bindings, CUdeviceptr room,
-              bool outputs) const;
+  Status copy(const Context& context, CUstream stream, std::span<const CUdeviceptr> bindings,
+              CUdeviceptr room, bool outputs) const;
 
   std::vector<int64_t> numbers_{};  // bindings, scratch, constants
   std::vector<Binding> bindings_{};
@@ -62,12 +63,12 @@ class PlanRoom {
 };
 
 template <class Run>
-Status PlanRoom::launch(const Context& context, CUstream stream, std::span<const tn_span> bindings,
+Status PlanRoom::launch(const Context& context, CUstream stream, std::span<const CUdeviceptr> bindings,
                         CUdeviceptr room, Run&& run) const {
   std::array<void*, most_places> places{};
   size_t count = 0;
   for (size_t i = 0; i < bindings.size(); ++i) {
-    const CUdeviceptr at = place(bindings[i]);
+    const CUdeviceptr at = bindings[i];
     const bool moved = copied_ && at % wide_address != 0;
     places[count++] = reinterpret_cast<void*>(moved ? room + bindings_[i].copy : at);
   }

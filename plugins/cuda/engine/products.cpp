@@ -95,8 +95,8 @@ class ProductKernel : public Kernel {
 
 class Products : public Engine {
  public:
-  Products(std::shared_ptr<Gpu> gpu, const Tools& tools, bool tf32)
-      : gpu_(std::move(gpu)), tools_(tools), tf32_(tf32) {}
+  Products(std::shared_ptr<Gpu> gpu, const Tools& tools, const Effort& effort, bool tf32)
+      : gpu_(std::move(gpu)), tools_(tools), effort_(effort), tf32_(tf32) {}
 
   bool takes(const FragmentView& fragment) const noexcept override { return has_product(fragment); }
 
@@ -120,13 +120,13 @@ class Products : public Engine {
       return finish(fragment, product, nullptr, {}, std::move(bundle));
     const Bound bound(gpu_->context()->driver(), gpu_->context()->handle());
     const std::shared_ptr<Problem> problem = TN_TRY(Problem::make(TN_TRY(handle()), product, tf32_));
-    const uint64_t limit = std::min(options.workspace_limit, most_workspace);
+    const uint64_t limit = std::min(effort_.workspace_limit(options.workspace_limit), most_workspace);
     Bundle kept = bundle;
     kept.source += text(" workspace ", limit);
     kept.identity = {};
     Picks picks{};
     if (!recall(kept, *problem, picks)) {
-      picks = TN_TRY(choose(fragment, *problem, limit, options.budget_ms));
+      picks = TN_TRY(choose(fragment, *problem, limit, effort_.budget_ms(options.budget_ms)));
       kept.image.assign(reinterpret_cast<const char*>(&picks), sizeof picks);
       if (picks.wide.cost_ns > 0) kept.remember(tools_.folder);
     }
@@ -205,17 +205,28 @@ class Products : public Engine {
     const auto proposed = TN_TRY(problem.proposals(wide, limit, budget_ms > 0 ? most_proposals : 1));
     if (proposed.empty()) return refuse(problem, wide, limit);
     Picks out{.wide = proposed.front()};
-    if (budget_ms > 0) {
-      std::vector<uint64_t> bytes;
-      for (uint32_t i = 0; i < fragment.binding_count(); ++i)
-        bytes.push_back(fragment.binding(i).extent_bytes());
-      out.wide = TN_TRY(fastest_of(proposed, problem, bytes, budget_ms));
-    }
+    if (budget_ms > 0) out.wide = TN_TRY(time(fragment, problem, proposed, budget_ms));
     if (promises_wide(fragment)) return out;
     const auto narrow = TN_TRY(problem.proposals(element, limit, 1));
     if (narrow.empty()) return refuse(problem, element, limit);
     out.any = narrow.front();
     out.has_any = 1;
+    return out;
+  }
+
+  Result<Pick> time(const FragmentView& fragment, Problem& problem, const std::vector<Pick>& proposed,
+                    double budget_ms) const {
+    std::vector<Trial> trials;
+    for (const Pick& pick : proposed) {
+      trials.push_back(
+          {.workspace_bytes = pick.workspace_bytes,
+           .run = [&](CUstream stream, std::span<const CUdeviceptr> places, CUdeviceptr workspace) {
+             return problem.run(stream, pick, places.data(), workspace);
+           }});
+    }
+    const Fastest fastest = TN_TRY(fastest_of(*gpu_, fragment, trials, budget_ms));
+    Pick out = proposed[fastest.index];
+    out.cost_ns = fastest.cost_ns;
     return out;
   }
 
@@ -234,6 +245,7 @@ class Products : public Engine {
 
   const std::shared_ptr<Gpu> gpu_;
   const Tools& tools_;
+  const Effort effort_;
   const bool tf32_;
   std::mutex mutex_;  // of handle_
   std::shared_ptr<const CublasLtHandle> handle_{};
@@ -243,7 +255,8 @@ class Products : public Engine {
 
 Result<std::unique_ptr<Engine>> make_products(const std::shared_ptr<Gpu>& gpu, const Tools& tools) {
   const int64_t tf32 = TN_TRY(tools.host.integer("tf32", 0, 0, 1));
-  return std::unique_ptr<Engine>(std::make_unique<Products>(gpu, tools, tf32 != 0));
+  const Effort effort = TN_TRY(Effort::of(tools.host));
+  return std::unique_ptr<Engine>(std::make_unique<Products>(gpu, tools, effort, tf32 != 0));
 }
 
 bool has_products(const Gpu& gpu, const Tools& tools) {

@@ -104,7 +104,7 @@ std::string verdict(const Cudnn& library, const Descriptor& device, Case& f, int
   const PlanWish wish{.told = told(read(f)), .full = read(f).dtype == TN_DTYPE_f32};
   const auto graph = conv_graph(library, read(f), alignment);
   REQUIRE_MESSAGE(graph.ok(), std::string(graph.message()));
-  const auto plan = find_plan(*graph, device, wish);
+  const auto plan = find_plans(*graph, device, wish);
   return plan.ok() ? "a plan" : "none without a driver";
 }
 
@@ -136,13 +136,30 @@ TEST_CASE("cudnn: a plan that was written is read again, with the same workspace
   auto device = device_from(library, text_file("h200.json"));
   REQUIRE(device.ok());
   Case f(forms[0], TN_DTYPE_bf16, false);
-  const auto plan = find_plan(*conv_graph(library, read(f), 16), *device, {});
-  REQUIRE_MESSAGE(plan.ok(), std::string(plan.message()));
-  const std::string text = *plan_text(*plan);
+  const auto plans = find_plans(*conv_graph(library, read(f), 16), *device, {});
+  REQUIRE_MESSAGE(plans.ok(), std::string(plans.message()));
+  REQUIRE(plans->size() == 1);
+  const Descriptor& plan = plans->front();
+  const std::string text = *plan_text(plan);
   const auto again = plan_from(*device, text.substr(0, text.find('\0')));
   REQUIRE_MESSAGE(again.ok(), std::string(again.message()));
-  CHECK(*plan_workspace(*plan) > 0);
-  CHECK(*plan_workspace(*again) == *plan_workspace(*plan));
+  CHECK(*plan_workspace(plan) > 0);
+  CHECK(*plan_workspace(*again) == *plan_workspace(plan));
+}
+
+TEST_CASE("cudnn: with time there are several plans to choose from, and every one can be kept") {
+  REAL_CUDNN(library);
+  auto device = device_from(library, text_file("h200.json"));
+  REQUIRE(device.ok());
+  Case f(forms[0], TN_DTYPE_bf16, true);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  const auto plans = find_plans(*conv_graph(library, read(f), 16), *device, {.until = until});
+  REQUIRE_MESSAGE(plans.ok(), std::string(plans.message()));
+  CHECK(plans->size() > 1);
+  for (const Descriptor& plan : *plans) {
+    const std::string text = *plan_text(plan);
+    CHECK(plan_from(*device, text.substr(0, text.find('\0'))).ok());
+  }
 }
 
 TEST_CASE("cudnn: a description that is none is refused in the library's words") {

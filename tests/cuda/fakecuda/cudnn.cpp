@@ -223,6 +223,13 @@ extern "C" __attribute__((visibility("default"))) const char* fakecudnn_log() {
   return s.told.c_str();
 }
 
+// For tests: from now on runs of plans of another choice take two milliseconds; -1: none does.
+extern "C" __attribute__((visibility("default"))) void fakecudnn_fast(int64_t choice) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  s.fast = choice;
+}
+
 // For tests: how many handles and descriptors are left.
 extern "C" __attribute__((visibility("default"))) size_t fakecudnn_left_over() {
   State& s = state();

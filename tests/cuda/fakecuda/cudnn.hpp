@@ -49,6 +49,7 @@ struct State {
   uint64_t next = uint64_t{0x31} << 40;
   std::map<uint64_t, Descriptor> descriptors{};
   std::map<uint64_t, Handle> handles{};
+  int64_t fast = -1;  // runs of plans of another choice take two milliseconds; -1: none does
 };
 
 // Never destroyed: plans run until the process ends.

@@ -11,8 +11,10 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <sstream>
+#include <thread>
 
 namespace fakecudnn {
 namespace {
@@ -114,14 +116,15 @@ std::string constants_of(Descriptor& pack, const Descriptor& plan) {
   return out;
 }
 
-void enqueue(CUstream stream, std::vector<fakecuda::Range> reached,
-             const std::vector<fakecuda::Range>& made) {
+void enqueue(CUstream stream, std::vector<fakecuda::Range> reached, const std::vector<fakecuda::Range>& made,
+             bool slow) {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   require(driver != nullptr, "no driver", CUDNN_STATUS_NOT_INITIALIZED);
   const auto put = reinterpret_cast<fakecuda::EnqueueFn>(dlsym(driver, "fakecuda_enqueue"));
   dlclose(driver);
   require(put != nullptr, "no driver for tests", CUDNN_STATUS_NOT_INITIALIZED);
-  const std::function<void()> work = [made] {
+  const std::function<void()> work = [made, slow] {
+    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
     for (const fakecuda::Range& range : made)
       std::memset(reinterpret_cast<void*>(range.at), 0x7F, range.bytes);
     const std::lock_guard lock(state().mutex);
@@ -184,6 +187,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const std::string constants = constants_of(pack, plan);
     if (!constants.empty()) s.log += "constants " + constants + "\n";
     s.log += "execute " + std::to_string(plan.choice) + "\n";
-    enqueue(found->second.stream, std::move(reached), ranges_of(pack, plan, true));
+    enqueue(found->second.stream, std::move(reached), ranges_of(pack, plan, true),
+            s.fast >= 0 && plan.choice != s.fast);
   });
 }

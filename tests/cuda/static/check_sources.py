@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""check_sources.py [FOLDER] [--writer PROGRAM] [--chips 90,…] [--self-test]: what NVRTC makes of generated sources.
+"""check_sources.py [FOLDER] [--writer PROGRAM] [--found FOLDER] [--chips 90,…] [--self-test]: what NVRTC makes of generated sources.
 
 Every source becomes a CUBIN for every chip; the assembler's log must tell of no spill and of at most 160 registers
 (63 loads of 8 bytes are in flight at once in the widest group), and the instructions of an entry called …_wide must hold
@@ -8,7 +8,8 @@ the wide accesses that its text asks for. Sources come from FOLDER (the plugin k
 cuda.keep says) or from the writer of examples. TENON_TEST_FULL=1 takes every chip and every example, else sm_90 and a part
 of them. A FOLDER's sources are thousands, of every size: a full run compiles each distinct one for sm_90, and evenly chosen
 600 of them for one other chip in turn; a short run those 600 for sm_90. What they load may go unused: a width that is not
-in the code is no finding when the PTX still has it, from which the assembler takes only what is dead.
+in the code is no finding when the PTX still has it, from which the assembler takes only what is dead. A source of which
+something is found stays in --found's FOLDER.
 Invariant: a check that finds nothing to check fails.
 """
 import argparse
@@ -17,6 +18,7 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,6 +37,7 @@ FUNCTION = re.compile(r"Compiling entry function '(\w+)'(.*?)Used (\d+) register
 SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 ENTRY = re.compile(r"^TN_ENTRY\((\w+), \w+\) \{\n(.*?)^\}", re.S | re.M)
 LOAD = re.compile(r'\basm\((?="ld\.global)')
+PLAIN = "read_only ? load_read_only(words + i) : words[i]"  # of the prelude: what may alias is loaded without a word of its own
 PTX_ENTRY = re.compile(r"\.entry (\w+)\(.*?\{(.*?)\n\}", re.S)
 PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v([24]))?\.[busf](8|16|32|64)\b")
 WIDE_LOAD, WIDE_STORE = re.compile(r"\bload<\d+, (\d+), "), re.compile(r"\bstore<\d+, (\d+)>")
@@ -96,12 +99,17 @@ def check_widths(source, code, least):
     return findings
 
 
+def keeping_loads(source):
+    """The source with loads that the compiler must keep, used or not."""
+    return LOAD.sub("asm volatile(", source.replace(PLAIN, "load_read_only(words + i)"))
+
+
 def code_of(compiler, made, source, name, chip, least):
     """Accesses by entry. Where values may go unused, loads that are only in the PTX of a source that keeps them count."""
     code = cubin.accesses(made.cubin)
     if least or not check_widths(source, code, least):
         return code
-    for entry, counts in ptx_accesses(compiler.ptx(LOAD.sub("asm volatile(", source), name, chip)).items():
+    for entry, counts in ptx_accesses(compiler.ptx(keeping_loads(source), name, chip)).items():
         for (kind, width), count in counts.items():
             if kind == "ld" and entry in code:
                 code[entry].loads[width] += count
@@ -142,12 +150,15 @@ def check_file(file, chip, least):
     return check_source(worker_compiler, file.read_text(), file.name, chip, least)
 
 
-def check_files(jobs, least):
-    """The findings of (file, chip) pairs."""
+def check_files(jobs, least, found):
+    """The findings of (file, chip) pairs; what they are of goes to folder `found`."""
     files, chips = zip(*jobs)
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count(), initializer=start_worker) as pool:
-        found = pool.map(check_file, files, chips, [least] * len(jobs), chunksize=4)
-        return [finding for findings in found for finding in findings]
+        told = list(pool.map(check_file, files, chips, [least] * len(jobs), chunksize=4))
+    for file in {file for file, findings in zip(files, told) if findings and found}:
+        pathlib.Path(found).mkdir(parents=True, exist_ok=True)
+        print(f"{file.name} is kept as {shutil.copy(file, found)}")
+    return [finding for findings in told for finding in findings]
 
 
 def evenly(files):
@@ -159,7 +170,7 @@ def distinct(files):
     return list({file.read_bytes(): file for file in reversed(files)}.values())[::-1]
 
 
-def check_kept(folder, chips, full):
+def check_kept(folder, chips, full, found):
     """What the plugin has compiled and kept. (file, chip) pairs: sm_90 always, another chip in turn in a full run."""
     files = distinct(sorted(pathlib.Path(folder).glob("*.cu")))
     if not files:
@@ -167,15 +178,15 @@ def check_kept(folder, chips, full):
     others = [chip for chip in chips if chip != 90] if full else []
     jobs = [(file, 90) for file in (files if full else evenly(files))]
     jobs += [(file, others[i % len(others)]) for i, file in enumerate(evenly(files)) if others]
-    return report(jobs, len(files), check_files(jobs, 0))
+    return report(jobs, len(files), check_files(jobs, 0, found))
 
 
-def check_written(folder, chips, full):
+def check_written(folder, chips, full, found):
     files = sorted(pathlib.Path(folder).glob("*.cu"))
     if not files:
         return [f"{folder} holds no source"]
     jobs = [(file, chip) for file in (files if full else part(files)) for chip in chips]
-    return report(jobs, len(files), check_files(jobs, 16))
+    return report(jobs, len(files), check_files(jobs, 16, found))
 
 
 def report(jobs, there, findings):
@@ -236,8 +247,11 @@ def self_test(compiler, writer):
         source = (pathlib.Path(folder) / "add3_f32.cu").read_text()
     findings += check_source(compiler, source, "good.cu", 90)
     unused = re.sub(r"add\((t\d+), t\d+\)", r"add(\1, \1)", source)
-    if unused == source or check_source(compiler, unused, "unused.cu", 90, 0):
-        findings.append(f"values that go unused are told: {check_source(compiler, unused, 'unused.cu', 90, 0)}")
+    plain = unused.replace("16, true>(", "16, false>(")
+    if len({source, unused, plain}) != 3 or PLAIN not in source:
+        findings.append("values that go unused could not be planted")
+    for text in (unused, plain):
+        findings += [f"values that go unused are told: {told}" for told in check_source(compiler, text, "unused.cu", 90, 0)]
     for name, planted, wanted in faults(source):
         if planted == source:
             findings.append(f"{name} could not be planted")
@@ -252,6 +266,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("folder", nargs="?")
     options.add_argument("--writer")
+    options.add_argument("--found")
     options.add_argument("--chips", type=lambda text: [int(chip) for chip in text.split(",")])
     options.add_argument("--self-test", action="store_true")
     chosen = options.parse_args()
@@ -266,11 +281,11 @@ def main():
     if chosen.self_test:
         findings = self_test(compiler, chosen.writer)
     elif chosen.folder:
-        findings = check_kept(chosen.folder, chips, full)
+        findings = check_kept(chosen.folder, chips, full, chosen.found)
     else:
         with tempfile.TemporaryDirectory() as folder:
             written(chosen.writer, folder)
-            findings = check_written(folder, chips, full)
+            findings = check_written(folder, chips, full, chosen.found)
     for finding in findings:
         print(finding)
     return 1 if findings else 0

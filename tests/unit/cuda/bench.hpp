@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench.hpp: a kernel of a library's with all that a launch needs, for one run, or saved and loaded first.
+// bench.hpp: a kernel of a library's, compiled within limits, with all that a launch needs, or saved and loaded first.
 //
 // Invariant: what a kernel is bound to lives as long as its bench.
 #pragma once
@@ -41,6 +41,26 @@ class Bench {
   std::vector<Memory> memories_{};
   std::vector<tn_span> bindings_{};
 };
+
+inline Outcome try_compile(tn_device* device, const tn_fragment& fragment, Kernel& out, double budget_ms = 0,
+                           uint64_t workspace_limit = TN_COMPILE_NO_LIMIT) {
+  tn_compile_options options{};
+  options.size = sizeof options;
+  options.budget_ms = budget_ms;
+  options.workspace_limit = workspace_limit;
+  tn_kernel* made = nullptr;
+  Outcome said = outcome_of(
+      [&](tn_error* e) { return plugin().kernel->compile(device, &fragment, &options, &made, e); });
+  if (said.ok()) out = Kernel(made);
+  return said;
+}
+
+inline tn_kernel_info info_of(tn_kernel* kernel) {
+  tn_kernel_info out{};
+  out.size = sizeof out;
+  must([&](tn_error* e) { return plugin().kernel->info(kernel, &out, e); });
+  return out;
+}
 
 // Compiles the fragment and runs it once.
 inline void compile_and_run(tn_device* device, const tn_fragment& fragment, uint64_t shift = 0) {

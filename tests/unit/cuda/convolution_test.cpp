@@ -5,6 +5,10 @@
 // convolution comes to is for a device to show.
 #include "cudnn.hpp"
 
+#include "support/temp_folder.hpp"
+
+#include <filesystem>
+
 using namespace cuda_test;
 
 namespace {
@@ -57,6 +61,15 @@ std::string tensor_words(int number, int type, const std::string& dims, const st
   return "(align 16 type " + std::to_string(type) + " dims " + dims + " strides " + strides + " id " +
          std::to_string(number) + end + ")";
 }
+
+// All plans but one are slow meanwhile.
+struct Slower {
+  explicit Slower(int64_t fast) { set(fast); }
+  Slower(const Slower&) = delete;
+  Slower& operator=(const Slower&) = delete;
+  ~Slower() { set(-1); }
+  static void set(int64_t fast) { cudnn_function<void(int64_t)>("fakecudnn_fast")(fast); }
+};
 
 const std::string shape = "(compute 0 mode 1 dilation 1,1 stride 2,1 after 0,1 before 1,1 spatial 2)";
 const std::string dense_x = "2,4,5,6", dense_w = "8,2,3,3", dense_y = "2,8,2,6";
@@ -184,6 +197,55 @@ TEST_CASE("convolution: a saved kernel is loaded with its plan, without asking a
   bench.launch(stream);
   drain(stream);
   CHECK(cudnn_log() == "execute 1\nran\n");
+}
+
+TEST_CASE("convolution: with a budget the proposals are timed, and the fastest is kept in the folder" *
+          fake_only) {
+  CUDA_DRIVER("");
+  const tenon::test::TempFolder folder;
+  const World world(Options{{"cache", folder.path()}});
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f16);
+  run_once(device, f.fragment());  // opens the library
+  const Slower others(1);
+  Kernel tuned;
+  CHECK(try_compile(device, f.fragment(), tuned, 1000).message() == "");
+  const std::string timed = cudnn_log();
+  CHECK(has(timed, "execute 0\n"));
+  CHECK(has(timed, "execute 1\n"));
+  CHECK_FALSE(has(timed, "execute 2\n"));  // the fallback, where nothing else fits
+  CHECK(info_of(tuned).cost_ns > 0);
+  const std::string found = run_once(device, f.fragment());
+  CHECK(found == "execute 1\nran\n");  // no graph: nothing was asked
+
+  SUBCASE("what is found there, and what is saved, knows what it costs") {
+    const Kernel again = compile(device, f.fragment());
+    CHECK(info_of(again).cost_ns == info_of(tuned).cost_ns);
+    CHECK(info_of(saved_and_loaded(device, f.fragment(), again)).cost_ns == info_of(tuned).cost_ns);
+  }
+  SUBCASE("a file that is damaged is tuned anew") {
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
+      std::filesystem::resize_file(entry.path(), 50);
+    CHECK(has(run_once(device, f.fragment()), "execute 0\n"));
+  }
+  SUBCASE("another limit on the workspace is another question") {
+    CHECK(try_compile(device, f.fragment(), tuned, 0, 1 << 20).message() == "");
+    CHECK(has(cudnn_log(), "graph "));
+  }
+}
+
+TEST_CASE("convolution: where there is no memory to time plans in, the likeliest stands" * fake_only) {
+  CUDA_DRIVER("memory=67108864");
+  const World world;
+  const Device device = open_device();
+  Forward f(TN_DTYPE_f16);
+  run_once(device, f.fragment());
+  const Slower others(1);
+  const Memory all = allocate(device, 64 << 20);
+  Kernel kernel;
+  CHECK(try_compile(device, f.fragment(), kernel, 1000).message() == "");
+  CHECK_FALSE(has(cudnn_log(), "execute"));
+  CHECK(workspace_bytes(kernel) == 2 << 20);
 }
 
 TEST_CASE("convolution: what it does not compute is refused by name" * fake_only) {

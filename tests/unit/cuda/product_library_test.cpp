@@ -23,10 +23,7 @@ TEST_CASE("product: with a budget sixteen proposals are timed, and the fastest i
   CHECK(count_of(tuned, "align 16 workspace 33554432 most 16\n") == 1);
   for (const char* one : {"matmul 0 ", "matmul 7 ", "matmul 15 "}) CHECK(count_of(tuned, one) >= 2);
   CHECK(count_of(tuned, "matmul 16 ") == 0);
-  tn_kernel_info info{};
-  info.size = sizeof info;
-  must([&](tn_error* e) { return plugin().kernel->info(kernel, &info, e); });
-  CHECK(info.cost_ns > 0);
+  CHECK(info_of(kernel).cost_ns > 0);
   CHECK(count_of(run_once(device, f.fragment()), "matmul 3 ") == 1);
 
   SUBCASE("in a process that has no budget it is found, and nothing is asked") {

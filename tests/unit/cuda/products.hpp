@@ -94,19 +94,6 @@ struct GeluGradient : FragmentBuilder {
   }
 };
 
-inline Outcome try_compile(tn_device* device, const tn_fragment& fragment, Kernel& out, double budget_ms = 0,
-                           uint64_t workspace_limit = TN_COMPILE_NO_LIMIT) {
-  tn_compile_options options{};
-  options.size = sizeof options;
-  options.budget_ms = budget_ms;
-  options.workspace_limit = workspace_limit;
-  tn_kernel* made = nullptr;
-  Outcome said = outcome_of(
-      [&](tn_error* e) { return plugin().kernel->compile(device, &fragment, &options, &made, e); });
-  if (said.ok()) out = Kernel(made);
-  return said;
-}
-
 // What the library is told when the fragment is compiled and run once.
 inline std::string run_once(tn_device* device, const tn_fragment& fragment, uint64_t shift = 0) {
   compile_and_run(device, fragment, shift);
@@ -119,11 +106,6 @@ inline std::string asked(const std::string& problem, int alignment) {
 
 inline const std::string shape = "A N 16x8/16 B N 8x6/8 C 16x6/16 D 16x6/16 epilogue ";
 
-inline std::string engine_of(tn_kernel* kernel) {
-  tn_kernel_info out{};
-  out.size = sizeof out;
-  must([&](tn_error* e) { return plugin().kernel->info(kernel, &out, e); });
-  return out.engine;
-}
+inline std::string engine_of(tn_kernel* kernel) { return info_of(kernel).engine; }
 
 }  // namespace cuda_test

@@ -255,10 +255,12 @@ TEST_CASE("strategy: gives gradients' sync and the runtime what they take") {
 
   using Options = std::map<std::string, std::string>;
   CHECK(Strategy{}.runtime().empty());
-  CHECK(preset("documents").runtime() ==
-        Options{{"cpu.search", "full"}, {"cpu.workspace_limit", "4194304000"}});
+  CHECK(preset("documents").runtime() == Options{{"cpu.search", "full"},
+                                                 {"cpu.workspace_limit", "4194304000"},
+                                                 {"cuda.search", "full"},
+                                                 {"cuda.workspace_limit", "4194304000"}});
   CHECK(read("fraction_of_gpu_memory_to_use = 0.7\ncudnn_exhaustive_search = false").runtime() ==
-        Options{{"cpu.search", "off"}, {"pool.reserve_fraction", "0.7"}});
+        Options{{"cpu.search", "off"}, {"cuda.search", "off"}, {"pool.reserve_fraction", "0.7"}});
 }
 
 TEST_CASE("strategy: every row of the table says what it needs to") {
