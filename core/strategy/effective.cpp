@@ -107,11 +107,11 @@ constexpr struct {
      }},
     {"enable_pad",
      [](const Strategy& s) {
-       return unless(!s.enable_pad, "nobody chooses it yet: set true to have it", "false");
+       return unless(!s.enable_pad, "it is off unless it is set, or auto = true finds that it pays", "false");
      }},
     {"layout",
      [](const Strategy& s) {
-       return unless(s.layout == "auto", "nobody chooses it yet: name one to have it", "\"nchw\"");
+       return unless(s.layout == "auto", "it is so unless it is set, or auto = true finds that another pays", "\"nchw\"");
      }},
     {"max_inplace_grad_add",
      [](const Strategy& s) { return unless(!s.enable_addto, "enable_addto = false"); }},

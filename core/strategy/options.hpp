@@ -23,6 +23,7 @@ enum class Reader : uint8_t {
   sync,
   training,
   executor,
+  tune,
   runtime,
   nobody,
   fixed

@@ -110,6 +110,7 @@ std::map<std::string, std::string> Strategy::runtime() const {
   std::map<std::string, std::string> out;
   if (fraction_of_gpu_memory_to_use != 1)
     out["pool.reserve_fraction"] = strategy::find("fraction_of_gpu_memory_to_use")->word(*this);
+  if (device_threads) out["cpu.threads"] = std::to_string(*device_threads);
   for (const std::string plugin : {"cpu", "cuda"}) {
     if (cudnn_exhaustive_search) out[plugin + ".search"] = *cudnn_exhaustive_search ? "full" : "off";
     if (conv_workspace_size_limit)

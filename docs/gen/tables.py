@@ -136,7 +136,7 @@ def ops(root):
 
 STRATEGY = "core/include/tenon/strategy.def"
 READERS = {"fusion": "fusion", "pattern": "fusion: {0}", "passes": "passes", "overlap": "overlap", "sync": "`GradientSync`",
-           "training": "training", "executor": "Executor",
+           "training": "training", "executor": "Executor", "tune": "`tune`",
            "runtime": "`{0}`", "nobody": "waits for {0}", "fixed": "cannot be chosen"}
 
 

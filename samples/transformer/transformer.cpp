@@ -64,6 +64,8 @@ class Training {
     if (o_.batch % here_.size != 0)
       return {TN_INVALID,
               std::to_string(here_.size) + " ranks do not share a batch of " + std::to_string(o_.batch)};
+    const TrainingGraph step = TN_TRY(training_step());
+    if (o_.strategy.auto_tune) TN_TRY(choose(step));
     Runtime runtime = TN_TRY(Runtime::open({.options = o_.strategy.runtime()}));
     Device device = TN_TRY(runtime.device("cpu"));
     Communicator comm;
@@ -72,9 +74,9 @@ class Training {
     Loader loader = TN_TRY(Loader::open(
         device, pieces(text, shape_.length),
         {.batch = static_cast<uint64_t>(shape_.batch), .rank = here_.rank, .ranks = here_.size, .seed = 1}));
-    Executor executor = TN_TRY(open_executor(device, comm));
+    Executor executor = TN_TRY(open_executor(step, device, comm));
     if (here_.rank == 0) std::printf("%s\n%s\n", o_.strategy.explain().c_str(), executor.summary().c_str());
-    for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(step(loader, executor, i));
+    for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(train(loader, executor, i));
     if (here_.rank != 0) return {};
     const std::string start = text.substr(0, static_cast<size_t>(shape_.length));
     std::printf("%s|%s\n", start.c_str(), TN_TRY(go_on(device, executor, start)).c_str());
@@ -82,20 +84,31 @@ class Training {
   }
 
  private:
-  Result<Executor> open_executor(Device& device, const Communicator& comm) {
+  Result<TrainingGraph> training_step() const {
     TrainingOptions options = o_.strategy.training();
     options.optimizer = {.op = Op::adam, .rate = o_.rate};
     options.clip_norm = 1;
     options.ranks = here_.size;
     const Network network(shape_, true);
-    const TrainingGraph step = TN_TRY(training_graph(network.graph(), "loss", options));
+    return training_graph(network.graph(), "loss", options);
+  }
+
+  // What the strategy leaves open is measured.
+  Status choose(const TrainingGraph& step) {
+    const Tuned tuned = TN_TRY(tune(step, o_.strategy, {.here = here_}));
+    if (here_.rank == 0) std::printf("%s\n", tuned.explain().c_str());
+    o_.strategy = tuned.strategy;
+    return {};
+  }
+
+  Result<Executor> open_executor(const TrainingGraph& step, Device& device, const Communicator& comm) const {
     Executor out = TN_TRY(Executor::open(step, device, o_.strategy, comm));
     TN_TRY(out.initialize(1));
     TN_TRY(out.share());
     return out;
   }
 
-  Status step(Loader& loader, Executor& executor, uint64_t number) {
+  Status train(Loader& loader, Executor& executor, uint64_t number) {
     meter_.begin();
     const Batch batch = TN_TRY(loader.next(executor.stream()));
     float loss = 0;

@@ -27,5 +27,6 @@
 #include <tenon/timeline.hpp>
 #include <tenon/trace.hpp>
 #include <tenon/training.hpp>
+#include <tenon/tune.hpp>
 #include <tenon/types.hpp>
 #include <tenon/version.hpp>

@@ -70,6 +70,7 @@ static constexpr int warpSize = 32;
       ::fakecuda::version,        FAKECUDA_ARCH,        sizeof(Params), 256, &fakecuda_run_##name,         \
       &::fakecuda::current_place, &::fakecuda::services};                                                  \
   static void name(const Params p)
+#define TN_CROWDED_ENTRY(name, Params) TN_ENTRY(name, Params)
 
 #ifndef FAKECUDA_BUILT_IN
 extern "C" __attribute__((visibility("default"), used)) const unsigned fakecuda_module[2];

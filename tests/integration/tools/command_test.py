@@ -255,7 +255,7 @@ class Strategy(Case):
         self.assertEqual(self.row(done, "nccl_comm_num"), f"nccl_comm_num 2 {file}")
         self.assertEqual(self.row(done, "sync_nccl_allreduce"), "sync_nccl_allreduce true preset documents")
         self.assertTrue(self.row(done, "a_sync").startswith(f"! a_sync false {file}: asked for true; there is no parameter server"))
-        self.assertTrue(self.row(done, "num_threads").startswith(f"! num_threads no effect {file}: asked for 3; it waits for"))
+        self.assertTrue(self.row(done, "num_threads").startswith(f"! num_threads 1 {file}: asked for 3; launches go to one stream"))
         done = tenon(*words, FLAGS_fuse_parameter_memory_size="16", TENON_NCCL_COMM_NUM="4")
         self.assertEqual(self.row(done, "nccl_comm_num"), "nccl_comm_num 4 TENON_NCCL_COMM_NUM")
         self.assertEqual(self.row(done, "fuse_grad_size_in_MB"), "fuse_grad_size_in_MB 16 FLAGS_fuse_parameter_memory_size")

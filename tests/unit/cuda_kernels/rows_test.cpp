@@ -42,6 +42,14 @@ TEST_CASE("rows: one that fits a block's registers is read once, 16 bytes at a t
   CHECK(holds(wide, "store<4, 16>"));
 }
 
+TEST_CASE("rows: one that fills the registers is kept all the same, by blocks that share a multiprocessor") {
+  constexpr int64_t most = 128 * 256;  // halves that a block keeps
+  const std::string longest = softmax_over(TN_DTYPE_bf16, {8, most}, 1).source;
+  CHECK(holds(longest, "TN_CROWDED_ENTRY(step0_wide, Addresses)"));
+  CHECK(count(longest, "= load<8, 16, true>") == 1);
+  CHECK(holds(softmax_over(TN_DTYPE_bf16, {8, most / 2}, 1).source, "TN_ENTRY(step0_wide, Addresses)"));
+}
+
 TEST_CASE("rows: short ones lie side by side, and a warp is all that meets") {
   const Program program = softmax_over(TN_DTYPE_bf16, {65536, 256}, -1);
   const std::string wide = entry(program, "step0_wide");

@@ -111,7 +111,7 @@ TEST_CASE("strategy: options of a parameter server say that there is none") {
   CHECK(effective(read("a_sync = false"), "a_sync").reason.empty());
 }
 
-TEST_CASE("strategy: what nobody acts on yet has no effect, and auto is no exception") {
+TEST_CASE("strategy: what nobody acts on has no effect, or another one, and says why") {
   comes_to("amp = true\namp_dtype = \"f16\"\ninit_loss_scaling = 64", "init_loss_scaling", "64", "");
   comes_to("amp = true\ninit_loss_scaling = 64", "init_loss_scaling", "no effect",
            "bf16 has the range of f32");
@@ -120,11 +120,11 @@ TEST_CASE("strategy: what nobody acts on yet has no effect, and auto is no excep
            "no effect", "use_dynamic_loss_scaling = false");
   comes_to("enable_sequential_execution = false", "enable_sequential_execution", "true",
            "launches go to one stream");
-  comes_to("num_threads = 4", "num_threads", "no effect", "it waits for a tuner of strategies");
-  comes_to("num_threads = \"auto\"", "num_threads", "no effect", "it waits for a tuner of strategies");
-  comes_to("auto = true", "auto", "no effect", "it waits for a tuner of strategies");
-  comes_to("enable_pad = \"auto\"", "enable_pad", "false", "nobody chooses it yet");
-  comes_to("layout = \"auto\"", "layout", "\"nchw\"", "nobody chooses it yet");
+  comes_to("num_threads = 4", "num_threads", "1", "one thread issues them");
+  comes_to("num_threads = \"auto\"", "num_threads", "1", "one thread issues them");
+  comes_to("auto = true", "auto", "true", "");
+  comes_to("enable_pad = \"auto\"", "enable_pad", "false", "unless it is set, or auto = true finds");
+  comes_to("layout = \"auto\"", "layout", "\"nchw\"", "unless it is set, or auto = true finds");
   comes_to("cudnn_batchnorm_spatial_persistent = true", "cudnn_batchnorm_spatial_persistent", "no effect",
            "cuDNN");
 }
@@ -259,6 +259,7 @@ TEST_CASE("strategy: gives gradients' sync and the runtime what they take") {
                                                  {"cpu.workspace_limit", "4194304000"},
                                                  {"cuda.search", "full"},
                                                  {"cuda.workspace_limit", "4194304000"}});
+  CHECK(read("device_threads = 3").runtime() == Options{{"cpu.threads", "3"}});
   CHECK(read("fraction_of_gpu_memory_to_use = 0.7\ncudnn_exhaustive_search = false").runtime() ==
         Options{{"cpu.search", "off"}, {"cuda.search", "off"}, {"pool.reserve_fraction", "0.7"}});
 }
