@@ -199,7 +199,7 @@ class Tuner {
   std::unique_ptr<Contestant> incumbent_{};
 };
 
-std::string number(double value) {
+std::string rounded(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3g", value);
   return text;
@@ -209,15 +209,15 @@ std::string number(double value) {
 
 std::string Tuned::explain() const {
   if (trials.empty()) return "auto: nothing is left open\n";
-  std::string out = "auto: " + std::to_string(trials.size()) + " trials; a step took " + number(before_ms) +
-                    " ms and takes " + number(after_ms) + "\n";
+  std::string out = "auto: " + std::to_string(trials.size()) + " trials; a step took " + rounded(before_ms) +
+                    " ms and takes " + rounded(after_ms) + "\n";
   for (const Trial& trial : trials) {
     out += "  " + trial.setting + (trial.beside.empty() ? "" : " beside " + trial.beside) + ": ";
     if (trial.ratio == 0) {
       out += "cannot be: " + trial.why_not + "\n";
       continue;
     }
-    out += number(trial.ms) + " ms, " + number(trial.ratio) + " times as fast" +
+    out += rounded(trial.ms) + " ms, " + rounded(trial.ratio) + " times as fast" +
            (trial.is_taken ? ", taken\n" : ", left\n");
   }
   return out;

@@ -175,7 +175,8 @@ GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(?:\d ranks/)?(\w+) \|[^|]*\|[^|]*\|[^|
 
 def gains(root):
     """{option: what it gained}, of the benchmark `train` as docs/performance.md has it."""
-    page = (root / "docs/performance.md").read_text(encoding="utf-8")
+    page = root / "docs/performance.md"
+    page = page.read_text(encoding="utf-8") if page.exists() else ""
     train = re.search(r"^## train\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     out = {}
     for model, dtype, option, ratio, spread in GAIN.findall(train[1] if train else ""):

@@ -37,7 +37,7 @@ class RowKernel {
 
   // With as many blocks as leave parts, where there are sums over rows.
   Entry write(Source& out, const std::string& name, const Parts& parts) const {
-    out.open(layout_.is_crowded() ? "TN_CROWDED_ENTRY(" : "TN_ENTRY(", name, ", Addresses)");
+    out.open(layout_.crowded ? "TN_CROWDED_ENTRY(" : "TN_ENTRY(", name, ", Addresses)");
     out.line("[[maybe_unused]] const int u = 0;");
     write_lanes(out);
     for (size_t n = 0; n < sums(); ++n)

@@ -13,7 +13,8 @@ namespace tenon::cuda {
 
 namespace {
 
-constexpr uint32_t most_held_bytes = 256;  // of a thread
+// Of a thread, whose registers hold as much again of what is computed; and from where on the compiler is told to save them.
+constexpr uint32_t most_held_bytes = 256, crowded_bytes = 128;
 constexpr uint32_t most_kept_chunks = 32;
 
 uint32_t next_power(uint64_t x, uint32_t most) {
@@ -63,15 +64,14 @@ bool may_be_kept(const RowTrace& trace, const Tile& tile, const Value& value) {
   return width.kind != Width::Kind::lane && !loaded_again(trace, value).empty();
 }
 
-// What a thread holds for each chunk: the loads that may be kept, and the sums over rows, beside which the compiler holds halves
+// What a thread holds for each chunk: the loads that may be kept, and the sums over rows. The compiler holds what is narrow
 // widened. Numbers of f64 count twice, for the registers that their arithmetic takes.
 uint64_t held_bytes(const RowTrace& trace, const Tile& tile) {
   uint64_t out = 0;
   const auto hold = [&](uint32_t bytes) { out += uint64_t{tile.lanes} * (bytes == 8 ? 16 : bytes); };
   for (size_t i = trace.stages.front().by_row; i < trace.stages.front().last; ++i) {
     const Value& value = trace.values[i];
-    if (may_be_kept(trace, tile, value))
-      hold(std::max(bytes_of(value.dtype), trace.columns.empty() ? 1u : 4u));
+    if (may_be_kept(trace, tile, value)) hold(std::max(bytes_of(value.dtype), 4u));
   }
   for (size_t n = 0; n < trace.columns.size(); ++n) hold(sum_bytes_of(trace, n));
   return out;
@@ -120,7 +120,9 @@ RowLayout lay_out_rows(RowTrace& trace, bool inner, uint32_t lanes) {
   out.across = block_threads / out.along;
   const uint64_t each = std::max<uint64_t>((out.chunks + out.along - 1) / out.along, 1);
   const Tile tile = out.tile(trace.space, 1);
-  out.kept = each <= most_kept_chunks && each * held_bytes(trace, tile) <= most_held_bytes;
+  const uint64_t held = each * held_bytes(trace, tile);
+  out.kept = each <= most_kept_chunks && held <= most_held_bytes;
+  out.crowded = out.kept && held > crowded_bytes;
   if (!out.kept) return out;
   out.unroll = static_cast<uint32_t>(each);
   mark_kept(trace, tile);

@@ -14,12 +14,11 @@ namespace tenon::cuda {
 struct RowLayout {
   bool inner = true;
   bool kept = false;  // a thread reads its part of a row once; else again for each stage
+  bool crowded = false;  // it keeps so much that the compiler, left to itself, would compute all of it at once
   uint32_t lanes = 1, across = 1, along = 1;
   uint32_t unroll = 1;            // of rows that are kept: all chunks of a thread
   uint64_t rows = 1, chunks = 1;  // chunks of rows, where lanes walk them, and of a row
 
-  // A thread keeps so much that the compiler, left to itself, would compute all of it at once, in twice the registers.
-  bool is_crowded() const noexcept { return kept && uint64_t{unroll} * lanes > 64; }
   // How many times a block's rows there are.
   uint64_t rounds() const noexcept;
   // The tile of a row's elements, and of what there is one of for each row.

@@ -322,7 +322,7 @@ void add_rows(std::vector<Example>& out) {
   };
   static const Shape shapes[] = {{"short", {65536, 64}, 1},     {"rows", {8192, 4096}, 1},
                                  {"wide", {1024, 8192}, 1},     {"long", {1024, 128 << 10}, 1},
-                                 {"full", {1024, 32 << 10}, 1}, {"single", {1 << 22}, 0},
+                                 {"full", {1024, 16 << 10}, 1}, {"single", {1 << 22}, 0},
                                  {"across", {64, 100, 4096}, 1}};
   for (const uint32_t dtype : {TN_DTYPE_f16, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f64}) {
     const auto add = [&](const std::string& op, const char* shape,

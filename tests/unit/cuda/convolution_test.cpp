@@ -220,8 +220,8 @@ TEST_CASE("convolution: with a budget the proposals are timed, and the fastest i
 
   SUBCASE("what is found there, and what is saved, knows what it costs") {
     const Kernel again = compile(device, f.fragment());
-    CHECK(info_of(again).cost_ns == info_of(tuned).cost_ns);
-    CHECK(info_of(saved_and_loaded(device, f.fragment(), again)).cost_ns == info_of(tuned).cost_ns);
+    CHECK(info_of(again).cost_ns == doctest::Approx(info_of(tuned).cost_ns));
+    CHECK(info_of(saved_and_loaded(device, f.fragment(), again)).cost_ns == info_of(again).cost_ns);
   }
   SUBCASE("a file that is damaged is tuned anew") {
     for (const auto& entry : std::filesystem::directory_iterator(folder.path()))

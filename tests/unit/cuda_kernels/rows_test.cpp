@@ -42,12 +42,15 @@ TEST_CASE("rows: one that fits a block's registers is read once, 16 bytes at a t
   CHECK(holds(wide, "store<4, 16>"));
 }
 
-TEST_CASE("rows: one that fills the registers is kept all the same, by blocks that share a multiprocessor") {
-  constexpr int64_t most = 128 * 256;  // halves that a block keeps
-  const std::string longest = softmax_over(TN_DTYPE_bf16, {8, most}, 1).source;
-  CHECK(holds(longest, "TN_CROWDED_ENTRY(step0_wide, Addresses)"));
-  CHECK(count(longest, "= load<8, 16, true>") == 1);
-  CHECK(holds(softmax_over(TN_DTYPE_bf16, {8, most / 2}, 1).source, "TN_ENTRY(step0_wide, Addresses)"));
+TEST_CASE("rows: of halves a block keeps no more elements than of f32, for they are computed with as such") {
+  for (const uint32_t dtype : {TN_DTYPE_bf16, TN_DTYPE_f32}) {
+    const Program most = softmax_over(dtype, {1024, 64 * 256}, 1),
+                  more = softmax_over(dtype, {1024, 72 * 256}, 1);
+    CHECK(holds(most.source, "TN_CROWDED_ENTRY(step0_wide, Addresses)"));
+    CHECK(count(entry(most, "step0_wide"), "= load<") == 1);
+    CHECK(holds(more.source, "TN_ENTRY(step0_wide, Addresses)"));
+    CHECK(count(entry(more, "step0_wide"), "= load<") == 3);
+  }
 }
 
 TEST_CASE("rows: short ones lie side by side, and a warp is all that meets") {

@@ -39,7 +39,7 @@ inline bool holds(const std::string& text, const std::string& part) {
 
 // The text of one entry.
 inline std::string entry(const Program& program, const std::string& name) {
-  const size_t begin = program.source.find("TN_ENTRY(" + name + ",");
+  const size_t begin = program.source.find("ENTRY(" + name + ",");
   REQUIRE(begin != std::string::npos);
   return program.source.substr(begin, program.source.find("\n}\n", begin) - begin);
 }
