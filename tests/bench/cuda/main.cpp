@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmark of the CUDA plugin: copies and additions of 1 GiB, and what a launch and a record cost the host.
+// The benchmark of the CUDA plugin: copies and additions of 1 GiB, what a launch and a record cost the host, and what
+// steps are made of (workloads.hpp).
 //
-//   bench_cuda [BYTES]     the size of one array; default 1 GiB
+//   bench_cuda [BYTES]     the size of one array; default 1 GiB. Workloads are as many times smaller as this is.
 //
 // Prediction, before any run: d = a + b + c moves 4 bytes for each it writes, a copy moves 2. Both are bound by memory, so
 // the addition takes as long as a copy of twice the bytes: that copy, by the bare driver in the same run, is the limit.
 // Invariant: without a device every row is left out by name, and says why.
-#include "../peer.hpp"
 #include "../row.hpp"
-#include "bare.hpp"
-
-#include <tenon/tenon.hpp>
+#include "measure.hpp"
+#include "workloads.hpp"
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace bench {
@@ -21,29 +21,12 @@ namespace {
 
 constexpr uint64_t launches = 200;  // between two syncs, so that the driver's queue is never full
 
-struct Bench {
-  tenon::Device device;
-  tenon::Stream stream;
-  const Bare& bare;
-  uint64_t bytes;
-};
-
 tenon::Fragment sum_of_three(uint64_t count) {
   const tenon::TensorSpec array{tenon::f32, {static_cast<int64_t>(count)}};
   tenon::FragmentBuilder f;
   const auto a = f.input(array), b = f.input(array), c = f.input(array);
   f.output(f.node(tenon::Op::add, {f.node(tenon::Op::add, {a, b}, array), c}, array));
   return *f.build();
-}
-
-// The device's own time of `work`.
-template <class Work>
-double device_ns(tenon::Stream& stream, Work&& work) {
-  const tenon::Point begin = *stream.record(tenon::Timed::yes);
-  work();
-  const tenon::Point end = *stream.record(tenon::Timed::yes);
-  static_cast<void>(end.sync());
-  return static_cast<double>(*end.timestamp() - *begin.timestamp());
 }
 
 void copy_row(Bench& b) {
@@ -73,7 +56,7 @@ void add3_rows(Bench& b, Peer& torch) {
       row.ours.push_back(device_ns(b.stream, [&] { static_cast<void>(kernel.launch(b.stream, bindings)); }) /
                          1e3);
       floor += b.bare.copy_ns(*out.address(), *inputs[0].address(), 2 * b.bytes) / 1e3 / runs;
-      if (torch.why().empty()) row.theirs.push_back(torch.figure(how) / 1e3);
+      if (torch.why().empty()) row.theirs.push_back(torch.figure(std::string("add3 ") + how) / 1e3);
     }
     row.limit = floor;
     row.why_no_peer = torch.why();
@@ -126,9 +109,12 @@ void call_rows(Bench& b) {
 int main(int argc, char** argv) {
   using namespace bench;
   const uint64_t bytes = argc > 1 ? std::strtoull(argv[1], nullptr, 10) / 64 * 64 : uint64_t{1} << 30;
-  const char* const rows[] = {"copy", "add3", "launch", "launch_and_record"};
+  const auto part =
+      static_cast<int64_t>(std::max<uint64_t>((uint64_t{1} << 30) / std::max<uint64_t>(bytes, 1), 1));
   const auto all_left_out = [&](const std::string& why) {
-    for (const char* row : rows) left_out(row, why);
+    for (const char* row : {"copy", "add3", "launch", "launch_and_record", "replay"}) left_out(row, why);
+    for (const Workload& work : workloads(part))
+      if (!work.torch.empty()) left_out(work.name, why);
     return 0;
   };
   const char* const folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
@@ -142,9 +128,11 @@ int main(int argc, char** argv) {
   Bench b{.device = *device, .stream = *device->stream(), .bare = bare, .bytes = bytes};
   // A program that was built elsewhere is run from the root of the tree.
   const std::string script = access(BENCH_PEER, R_OK) == 0 ? BENCH_PEER : "tests/bench/cuda/torch_peer.py";
-  Peer torch(Peer::python(script, {std::to_string(bytes)}));
+  Peer torch(Peer::python(script, {std::to_string(bytes), std::to_string(part)}));
   if (torch.why().empty()) note(torch.about());
   copy_row(b);
   add3_rows(b, torch);
   call_rows(b);
+  replay_row(b, torch);
+  workload_rows(b, torch, part);
 }

@@ -17,7 +17,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from command_test import RIGHT, TOOL, Case, clean, tenon
+from tool import RIGHT, TOOL, Case, clean, tenon
 
 PLUGINS = pathlib.Path(RIGHT).parent
 CRASHING, HANGING = PLUGINS / "tenon-crashes.so", PLUGINS / "tenon-hangs.so"

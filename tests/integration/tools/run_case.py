@@ -13,7 +13,7 @@ import time
 import unittest
 import uuid
 
-from command_test import TOOL, Case, clean
+from tool import TOOL, Case, clean
 
 TELL = "import json, os; print(json.dumps({k: v for k, v in os.environ.items()}), flush=True)"
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(300)"

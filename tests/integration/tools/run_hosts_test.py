@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 
-from command_test import TOOL
+from tool import TOOL
 from run_case import FAMILY, STUBBORN, TELL, Far, lines_of, main, python, shell
 
 
