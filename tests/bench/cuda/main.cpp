@@ -111,8 +111,12 @@ int main(int argc, char** argv) {
   const uint64_t bytes = argc > 1 ? std::strtoull(argv[1], nullptr, 10) / 64 * 64 : uint64_t{1} << 30;
   const auto part =
       static_cast<int64_t>(std::max<uint64_t>((uint64_t{1} << 30) / std::max<uint64_t>(bytes, 1), 1));
+  const auto besides_bare = [](const std::string& why) {
+    for (const char* row : {"copy", "add3", "launch", "launch_and_record"}) left_out(row, why);
+  };
   const auto all_left_out = [&](const std::string& why) {
-    for (const char* row : {"copy", "add3", "launch", "launch_and_record", "replay"}) left_out(row, why);
+    besides_bare(why);
+    left_out("replay", why);
     for (const Workload& work : workloads(part))
       if (!work.torch.empty()) left_out(work.name, why);
     return 0;
@@ -124,15 +128,18 @@ int main(int argc, char** argv) {
   if (!device.ok()) return all_left_out(std::string(device.message()));
   std::string why;
   const Bare bare(why);
-  if (!bare.usable()) return all_left_out("the bare driver cannot be compared with: " + why);
   Bench b{.device = *device, .stream = *device->stream(), .bare = bare, .bytes = bytes};
   // A program that was built elsewhere is run from the root of the tree.
   const std::string script = access(BENCH_PEER, R_OK) == 0 ? BENCH_PEER : "tests/bench/cuda/torch_peer.py";
   Peer torch(Peer::python(script, {std::to_string(bytes), std::to_string(part)}));
   if (torch.why().empty()) note(torch.about());
-  copy_row(b);
-  add3_rows(b, torch);
-  call_rows(b);
+  if (bare.usable()) {
+    copy_row(b);
+    add3_rows(b, torch);
+    call_rows(b);
+  } else {
+    besides_bare("the bare driver cannot be compared with: " + why);
+  }
   replay_row(b, torch);
   workload_rows(b, torch, part);
 }

@@ -70,7 +70,7 @@ class Floor {
   explicit Floor(Bench& b)
       : b_(b), from_(b.device.allocate(b.stream, b.bytes)), to_(b.device.allocate(b.stream, b.bytes)) {}
   double us_of(double moved) const {
-    if (!from_.ok() || !to_.ok()) return 0;
+    if (!b_.bare.usable() || !from_.ok() || !to_.ok()) return 0;
     const double ns = b_.bare.copy_ns(*to_->address(), *from_->address(), b_.bytes);
     return ns / 1e3 * moved / (2.0 * static_cast<double>(b_.bytes));
   }

@@ -6,6 +6,7 @@
 #include "crew.hpp"
 #include "parts.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
@@ -21,8 +22,17 @@ constexpr double patience_ms = 75'000;  // of the rounds of one contest
 
 struct Link {
   std::string name{}, rate{};  // no rate: one host
+  double bits_per_ms = 0;
 };
-const Link one_host{"one_host", ""}, fast{"10Gbit", "10gbit"}, slow{"1Gbit", "1gbit"};
+const Link one_host{"one_host", "", 0}, fast{"10Gbit", "10gbit", 10e6}, slow{"1Gbit", "1gbit", 1e6};
+
+// No step of two ranks is shorter: gradients leave behind forward, and each has to send as much as there is. 0: not known.
+double floor_ms(const Shape& shape, const Link& link) {
+  if (link.bits_per_ms == 0) return 0;
+  double bits = 0;
+  for (const Parameter& one : shape.parameters) bits += 32 * static_cast<double>(one.elements);
+  return backward_ms / 2 + std::max(backward_ms, bits / link.bits_per_ms);
+}
 
 void race(std::vector<Crew>& crews) {
   for (Crew& crew : crews) crew.prepare();
@@ -35,21 +45,23 @@ void race(std::vector<Crew>& crews) {
   }
 }
 
-void tell(const std::string& name, const std::vector<Crew>& crews, std::vector<double> Crew::*figures) {
+void tell(const std::string& name, const std::vector<Crew>& crews, std::vector<double> Crew::*figures,
+          double floor) {
   for (size_t i = 1; i < crews.size(); ++i) {
     Row row{.name = name, .peer = crews[i].name(), .unit = "ms", .ours = crews[0].*figures, .median = true};
+    row.limit = floor;
     row.why_no_peer = crews[i].why();
     if (row.why_no_peer.empty()) row.theirs = crews[i].*figures;
     print(row);
   }
 }
 
-void contest(const std::string& name, std::vector<Crew> crews, bool predicted) {
+void contest(const std::string& name, std::vector<Crew> crews, double floor, bool predicted) {
   std::fprintf(stderr, "bench overlap: %s\n", name.c_str());
   race(crews);
   if (!crews.front().why().empty()) return left_out(name, crews.front().why());
-  tell(name, crews, &Crew::steps);
-  tell(name + "/exposed", crews, &Crew::exposed);
+  tell(name, crews, &Crew::steps, floor);
+  tell(name + "/exposed", crews, &Crew::exposed, 0);
   if (predicted)
     print({.name = name + "/prediction_off", .unit = "%", .ours = crews.front().off, .median = true});
 }
@@ -63,7 +75,7 @@ void over(const Link& link, const std::string& name, const std::function<void(co
   body(&networks);
 }
 
-void all_rules(const Course& course, const std::string& name, const Networks* networks) {
+void all_rules(const Course& course, const std::string& name, const Networks* networks, double floor) {
   std::vector<Crew> crews;
   const auto add = [&](const char* who, const Options& options) {
     crews.push_back(Crew::ours(who, course, networks, options));
@@ -75,11 +87,11 @@ void all_rules(const Course& course, const std::string& name, const Networks* ne
   add("Paddle's rule", {"bucket_mode=paddle"});
   add("MG-WFBP's rule", {"bucket_mode=mg_wfbp"});
   crews.push_back(Crew::torch(course, networks));
-  contest(name, std::move(crews), networks != nullptr);
+  contest(name, std::move(crews), floor, networks != nullptr);
 }
 
 // (c) three streams for communication, (b) one, (a) none of its own: the host awaits each bucket before it goes on.
-void all_figures(const Course& course, const std::string& name, const Networks* networks) {
+void all_figures(const Course& course, const std::string& name, const Networks* networks, double floor) {
   const auto with = [](const Options& more) {
     Options out{"bucket_mode=documents", "fuse_grad_size_in_MB=16"};
     out.insert(out.end(), more.begin(), more.end());
@@ -90,7 +102,7 @@ void all_figures(const Course& course, const std::string& name, const Networks* 
   crews.push_back(Crew::ours("one stream", course, networks, with({"nccl_comm_num=1"})));
   crews.push_back(
       Crew::ours("no overlap", course, networks, with({"nccl_comm_num=1", "sync_nccl_allreduce=true"})));
-  contest(name, std::move(crews), false);
+  contest(name, std::move(crews), floor, false);
 }
 
 }  // namespace
@@ -106,16 +118,19 @@ void policies() {
     const Course course(shape, backward_ms);
     for (const Link& link : {one_host, fast, slow}) {
       const std::string name = shape.name + "/" + link.name;
-      over(link, name, [&](const Networks* networks) { all_rules(course, name, networks); });
+      over(link, name,
+           [&](const Networks* networks) { all_rules(course, name, networks, floor_ms(shape, link)); });
     }
   }
 }
 
 void figures() {
-  const Course course(resnet50(), backward_ms);
+  const Shape shape = resnet50();
+  const Course course(shape, backward_ms);
   for (const Link& link : {fast, slow}) {
     const std::string name = "streams/" + link.name;
-    over(link, name, [&](const Networks* networks) { all_figures(course, name, networks); });
+    over(link, name,
+         [&](const Networks* networks) { all_figures(course, name, networks, floor_ms(shape, link)); });
   }
 }
 
