@@ -99,18 +99,20 @@ Status measure_flows(Device& device, std::span<Lane, 2> lanes, uint64_t bytes_se
   Buffer zeros = TN_TRY(device.allocate(lanes[0].stream, 2 * bytes));
   TN_TRY(lanes[0].stream.fill(zeros));
   TN_TRY(lanes[1].stream.wait(TN_TRY(lanes[0].stream.record())));
-  const tn_span halves[] = { TN_TRY(zeros.slice(0, bytes)), TN_TRY(zeros.slice(bytes, bytes)) };
+  const tn_span one = TN_TRY(zeros.slice(0, bytes));
+  const tn_span other = TN_TRY(zeros.slice(bytes, bytes));
   const Collective run = all_reduce(hook);
   const auto both = [&]() -> Result<double> {
     const uint64_t start = base::now_ns();
-    for (const size_t i : {0, 1}) TN_TRY(run(lanes[i], halves[i], halves[i]));
+    TN_TRY(run(lanes[0], one, one));
+    TN_TRY(run(lanes[1], other, other));
     for (Lane& lane : lanes) TN_TRY(lane.stream.sync());
     return static_cast<double>(base::now_ns() - start);
   };
   TN_TRY(both());
   std::vector<double> times{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
   for (int i = 1; i < repeats; ++i) {
-    times[0] = std::min(times[0], TN_TRY(time_once(lanes[0], run, halves[0], halves[0])));
+    times[0] = std::min(times[0], TN_TRY(time_once(lanes[0], run, one, one)));
     times[1] = std::min(times[1], TN_TRY(both()));
   }
   TN_TRY(zeros.used_on(lanes[1].stream));

@@ -111,7 +111,8 @@ constexpr struct {
      }},
     {"layout",
      [](const Strategy& s) {
-       return unless(s.layout == "auto", "it is so unless it is set, or auto = true finds that another pays", "\"nchw\"");
+       return unless(s.layout == "auto", "it is so unless it is set, or auto = true finds that another pays",
+                     "\"nchw\"");
      }},
     {"max_inplace_grad_add",
      [](const Strategy& s) { return unless(!s.enable_addto, "enable_addto = false"); }},

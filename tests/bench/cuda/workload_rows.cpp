@@ -53,8 +53,9 @@ class Prepared {
     const Plan numbers = TN_TRY(plan(g, b.device));
     const Buffer words = TN_TRY(b.device.allocate(b.stream, 2 * 256));
     TN_TRY(b.stream.fill(words, 0, 1));
-    const Binding all[] = {
-        {"seed", TN_TRY(words.slice(0, 8))}, {"offset", TN_TRY(words.slice(256, 8))}, {"x", into}};
+    const tn_span seed = TN_TRY(words.slice(0, 8));
+    const tn_span offset = TN_TRY(words.slice(256, 8));
+    const Binding all[] = {{"seed", seed}, {"offset", offset}, {"x", into}};
     TN_TRY(numbers.run(b.stream, all));
     return b.stream.sync();
   }
