@@ -3,6 +3,7 @@
 #include "train/race.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tenon::train {
 namespace {
@@ -12,7 +13,7 @@ constexpr double least_ratio = 1.02, quarter = 0.25;
 
 double at(std::vector<double> of, double part) {
   if (of.empty()) return 0;
-  const auto place = static_cast<size_t>(part * static_cast<double>(of.size() - 1) + 0.5);
+  const auto place = static_cast<size_t>(std::lround(part * static_cast<double>(of.size() - 1)));
   std::nth_element(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(place), of.end());
   return of[place];
 }

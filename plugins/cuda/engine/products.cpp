@@ -5,6 +5,7 @@
 // when the fragment promises better ones.
 #include "products.hpp"
 
+#include "problem.hpp"
 #include "tuning.hpp"
 
 #include <tenon/author/support.hpp>
