@@ -6,15 +6,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
 namespace tenon::overlap {
 namespace {
 
 constexpr uint64_t smallest = 256, largest = 16 << 20;
 constexpr int repeats = 4;  // of which the first is not counted
-constexpr uint64_t largest_of_two = 4 << 20;
-constexpr double least_flows = 1.05;  // less is noise
 constexpr double nominal_latency_ns = 20'000, nominal_ns_per_byte = 0.2;
 
 // `all` is what takes part: what is reduced, or what the ranks' blocks make; `own` is this rank's block.
@@ -90,38 +87,6 @@ Status measure_costs(Device& device, Lane& lane, uint64_t bytes_sent, bool shard
   }
   target.reduce_scatter = TN_TRY(measured(device, lane, zeros, sizes, reduce_scatter));
   target.all_gather = TN_TRY(measured(device, lane, zeros, sizes, all_gather));
-  return {};
-}
-
-Status measure_flows(Device& device, std::span<Lane, 2> lanes, uint64_t bytes_sent, const CommHook& hook,
-                     CommTarget& target) {
-  const uint64_t bytes = std::clamp(bytes_sent, smallest, largest_of_two) / smallest * smallest;
-  Buffer zeros = TN_TRY(device.allocate(lanes[0].stream, 2 * bytes));
-  TN_TRY(lanes[0].stream.fill(zeros));
-  TN_TRY(lanes[1].stream.wait(TN_TRY(lanes[0].stream.record())));
-  const tn_span one = TN_TRY(zeros.slice(0, bytes));
-  const tn_span other = TN_TRY(zeros.slice(bytes, bytes));
-  const Collective run = all_reduce(hook);
-  const auto both = [&]() -> Result<double> {
-    const uint64_t start = base::now_ns();
-    TN_TRY(run(lanes[0], one, one));
-    TN_TRY(run(lanes[1], other, other));
-    for (Lane& lane : lanes) TN_TRY(lane.stream.sync());
-    return static_cast<double>(base::now_ns() - start);
-  };
-  TN_TRY(both());
-  std::vector<double> times{std::numeric_limits<double>::max(), std::numeric_limits<double>::max()};
-  for (int i = 1; i < repeats; ++i) {
-    times[0] = std::min(times[0], TN_TRY(time_once(lanes[0], run, one, one)));
-    times[1] = std::min(times[1], TN_TRY(both()));
-  }
-  TN_TRY(zeros.used_on(lanes[1].stream));
-  TN_TRY(greatest(device, lanes[0], times));
-  const double latency = target.all_reduce.front().cost.latency_ns(), alone = times[0] - latency,
-               together = times[1] - latency;
-  if (alone <= 0 || together <= 0) return {};
-  const double flows = std::min(2 * alone / together, 2.0);
-  target.flows = flows < least_flows ? 1 : flows;
   return {};
 }
 

@@ -19,10 +19,6 @@ void set_nominal_costs(CommTarget& target);
 // is what reduces. [all ranks; blocks; may fail]
 Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, const CommHook& hook,
                      CommTarget& target);
-// How many streams' bandwidth the link carries: both lanes at once, beside one alone. After measure_costs, and none for sharded
-// mode, whose buckets wait for each other. [all ranks; blocks; may fail]
-Status measure_flows(Device& device, std::span<Lane, 2> lanes, uint64_t bytes, const CommHook& hook,
-                     CommTarget& target);
 
 // When gradients became ready in some steps: the least of what was measured, since the first one of a step.
 class Arrivals {

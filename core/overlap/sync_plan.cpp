@@ -139,10 +139,6 @@ Status GradientSync::State::find_costs(uint64_t bytes) {
     target.all_reduce.assign(costs.begin(), costs.end());
   } else if (!basis.costs_given) {
     TN_TRY(overlap::measure_costs(device, lanes[0], bytes, asked.sharded, options.hook, target));
-    if (asked.nccl_comm_num == 0 && target.max_streams > 1 && !asked.sync_nccl_allreduce && !asked.sharded) {
-      lanes.push_back(TN_TRY(another_lane(1)));
-      TN_TRY(overlap::measure_flows(device, std::span<Lane, 2>(lanes), bytes, options.hook, target));
-    }
   }
   keep_routes_there_are();
   if (basis.grouped) target.ranks_per_group = lanes[0].groups.ranks_per_group();

@@ -60,7 +60,7 @@ struct CommTarget {
   CostTable reduce_scatter{}, all_gather{};
   uint64_t alignment = 64;   // of a slot, in bytes: a power of two from 8 on
   uint32_t max_streams = 4;  // that carry collectives at the same time
-  double flows = 1;  // streams' bandwidth that the link carries; 1: one fills it. Measured where costs are
+  double flows = 1;          // how many streams' bandwidth the link carries; 1: one stream fills it
 };
 
 // `automatic` chooses by predicted time; the others are rules that are used elsewhere, on the same ground.
