@@ -13,7 +13,7 @@ namespace tenon::cuda {
 
 struct RowLayout {
   bool inner = true;
-  bool kept = false;  // a thread reads its part of a row once; else again for each stage
+  bool kept = false;     // a thread reads its part of a row once; else again for each stage
   bool crowded = false;  // it keeps so much that the compiler has to be told to save registers
   uint32_t lanes = 1, across = 1, along = 1;
   uint32_t unroll = 1;            // of rows that are kept: all chunks of a thread
