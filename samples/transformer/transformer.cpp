@@ -6,6 +6,7 @@
 //   tenon run -n 2 --quiet -- transformer --plot curves.svg
 //
 // Invariant: the steps of all ranks together have --batch pieces of the text, however many ranks there are.
+#include "common/begin.hpp"
 #include "common/meter.hpp"
 #include "common/options.hpp"
 #include "network.hpp"
@@ -65,7 +66,7 @@ class Training {
       return {TN_INVALID,
               std::to_string(here_.size) + " ranks do not share a batch of " + std::to_string(o_.batch)};
     const TrainingGraph step = TN_TRY(training_step());
-    if (o_.strategy.auto_tune) TN_TRY(choose(step));
+    TN_TRY(sample::choose(o_.strategy, step, here_));
     Runtime runtime = TN_TRY(Runtime::open({.options = o_.strategy.runtime()}));
     Device device = TN_TRY(runtime.device("cpu"));
     Communicator comm;
@@ -74,7 +75,7 @@ class Training {
     Loader loader = TN_TRY(Loader::open(
         device, pieces(text, shape_.length),
         {.batch = static_cast<uint64_t>(shape_.batch), .rank = here_.rank, .ranks = here_.size, .seed = 1}));
-    Executor executor = TN_TRY(open_executor(step, device, comm));
+    Executor executor = TN_TRY(sample::begin(step, device, o_.strategy, comm));
     if (here_.rank == 0) std::printf("%s\n%s\n", o_.strategy.explain().c_str(), executor.summary().c_str());
     for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(train(loader, executor, i));
     if (here_.rank != 0) return {};
@@ -91,21 +92,6 @@ class Training {
     options.ranks = here_.size;
     const Network network(shape_, true);
     return training_graph(network.graph(), "loss", options);
-  }
-
-  // What the strategy leaves open is measured.
-  Status choose(const TrainingGraph& step) {
-    const Tuned tuned = TN_TRY(tune(step, o_.strategy, {.here = here_}));
-    if (here_.rank == 0) std::printf("%s\n", tuned.explain().c_str());
-    o_.strategy = tuned.strategy;
-    return {};
-  }
-
-  Result<Executor> open_executor(const TrainingGraph& step, Device& device, const Communicator& comm) const {
-    Executor out = TN_TRY(Executor::open(step, device, o_.strategy, comm));
-    TN_TRY(out.initialize(1));
-    TN_TRY(out.share());
-    return out;
   }
 
   Status train(Loader& loader, Executor& executor, uint64_t number) {
