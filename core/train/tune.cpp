@@ -6,7 +6,6 @@
 #include <tenon/tune.hpp>
 
 #include "base/clock.hpp"
-#include "base/text.hpp"
 #include "graph/columns.hpp"
 #include "graph/number.hpp"
 #include "train/race.hpp"
@@ -121,7 +120,7 @@ class Tuner {
     RuntimeOptions runtime = o_.runtime;
     for (const auto& [key, value] : strategy.runtime()) runtime.options[key] = value;
     out->runtime = TN_TRY(Runtime::open(std::move(runtime)));
-    out->device = TN_TRY(o_.open ? o_.open(out->runtime) : out->runtime.device(o_.device));
+    out->device = TN_TRY(out->runtime.device(o_.device));
     const Rendezvous& here = o_.here;
     if (here.size > 1)
       out->comm = TN_TRY(Communicator::create(out->device, here.store, here.rank, here.size));

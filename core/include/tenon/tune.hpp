@@ -19,8 +19,6 @@
 #include <tenon/strategy.hpp>
 #include <tenon/training.hpp>
 
-#include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -29,9 +27,7 @@ namespace tenon {
 struct TuneOptions {
   RuntimeOptions runtime{};    // each setting has a runtime of its own; the strategy's options are added
   std::string device = "cpu";  // as Runtime::device
-  // Gives each runtime a device, in place of `device`.
-  std::function<Result<Device>(Runtime& runtime)> open{};
-  Rendezvous here{};  // of a job's rank: all measure together, and choose alike
+  Rendezvous here{};           // of a job's rank: all measure together, and choose alike
   // Host memory for every input of a step; empty: made-up numbers, and zeros where they are integers.
   std::vector<Binding> batch{};
   uint32_t warm_ups = 4;      // steps that are not counted
