@@ -43,7 +43,7 @@ Status Buffer::used_on(Stream& stream) {
   runtime::Block& block = block_of(*block_);
   if (&block.cache->line() == stream.state()) return {};
   const uint64_t value = TN_TRY(stream.record_value());
-  block.cache->pool().use(block, runtime::timeline_of(stream), value);
+  block.cache->pool().use(block, runtime::timeline_of(stream), 2 * value);
   return {};
 }
 

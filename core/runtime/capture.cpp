@@ -7,15 +7,20 @@
 #include <tenon/ext/capture.h>
 
 #include "runtime/device_state.hpp"
+#include "runtime/pool/captured.hpp"
 #include "runtime/timeline.hpp"
 
 namespace tenon {
 namespace {
 
 struct LiveCapture final : detail::CaptureState {
-  const tn_capture_api* api = nullptr;
+  LiveCapture(const tn_capture_api& table, const std::shared_ptr<detail::DeviceState>& whose)
+      : api(&table), device(whose), memory(whose) {}
+
+  const tn_capture_api* api;
   tn_capture* handle = nullptr;
   std::shared_ptr<detail::DeviceState> device;  // whose cache keeps the kernels
+  runtime::CapturedMemory memory;
 };
 
 const tn_capture_api* find_api(const detail::DeviceState& device) noexcept {
@@ -24,7 +29,7 @@ const tn_capture_api* find_api(const detail::DeviceState& device) noexcept {
   return api != nullptr && api->header.size >= sizeof(tn_capture_api) ? api : nullptr;
 }
 
-// A stream that captures, until `end`.
+// A stream that captures, until `end`. Nothing of what is collected is enqueued, so it leaves nothing unrecorded.
 class Open {
  public:
   static Result<Open> begin(const tn_capture_api& api, runtime::Timeline& line) {
@@ -33,7 +38,8 @@ class Open {
     if (code != TN_OK) return detail::stream_failure(line, code, error);
     return Open(api, line);
   }
-  Open(Open&& other) noexcept : api_(other.api_), line_(std::exchange(other.line_, nullptr)) {}
+  Open(Open&& other) noexcept
+      : api_(other.api_), line_(std::exchange(other.line_, nullptr)), unrecorded_(other.unrecorded_) {}
   Open& operator=(Open&&) = delete;
   ~Open() {
     if (line_ == nullptr) return;
@@ -45,14 +51,17 @@ class Open {
     tn_capture* made = nullptr;
     tn_error error = no_error();
     const int32_t code = api_->end(line.handle, &made, &error);
+    line.unrecorded.store(unrecorded_, std::memory_order_release);
     if (code != TN_OK) return detail::stream_failure(line, code, error);
     return made;
   }
 
  private:
-  Open(const tn_capture_api& api, runtime::Timeline& line) : api_(&api), line_(&line) {}
+  Open(const tn_capture_api& api, runtime::Timeline& line)
+      : api_(&api), line_(&line), unrecorded_(line.unrecorded.load(std::memory_order_relaxed)) {}
   const tn_capture_api* api_;
   runtime::Timeline* line_;
+  uint32_t unrecorded_;
 };
 
 }  // namespace
@@ -74,17 +83,18 @@ Result<Capture> Capture::of(Stream& stream, const std::function<Status()>& work)
                   line.device->name +
                       " captures nothing: its plugin, or a layer over it, has no " TN_CAPTURE_ID
                       "; launch one by one");
-  auto made = std::make_unique<LiveCapture>();
-  made->api = api;
-  made->device = line.device;
+  auto made = std::make_unique<LiveCapture>(*api, line.device);
   Open open = TN_TRY(Open::begin(*api, line));
-  TN_TRY(work());
+  {
+    const runtime::CapturedMemory::Collecting collecting(made->memory, line);
+    TN_TRY(work());
+  }
   made->handle = TN_TRY(open.end());
   return Capture(detail::Ref<detail::CaptureState>::adopt(made.release()));
 }
 
 Status Capture::replay(Stream& stream) const {
-  const auto& live = static_cast<const LiveCapture&>(*state_);
+  auto& live = static_cast<LiveCapture&>(*state_);
   detail::StreamState& line = *stream.state();
   if (!line.healthy()) [[unlikely]]
     return detail::stream_poison(line);
@@ -93,6 +103,7 @@ Status Capture::replay(Stream& stream) const {
   const int32_t code = live.api->replay(live.handle, line.handle, &error);
   if (code != TN_OK) [[unlikely]]
     return detail::stream_failure(line, code, error);
+  live.memory.replayed(runtime::timeline_of(line));
   return {};
 }
 

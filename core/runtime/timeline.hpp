@@ -59,6 +59,7 @@ struct Timeline final : detail::StreamState {
   const tn_plugin* plugin = nullptr;
   std::string name;
   std::array<std::atomic<Cache*>, 3> caches{};  // by memory kind, the pools' own
+  std::atomic<bool> collects{false};            // it captures: caches made now are the capture's
 
   UpstreamQueue upstream;
   std::mutex settling;              // the consumer's side of upstream

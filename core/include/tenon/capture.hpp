@@ -7,7 +7,10 @@
 //   }));
 //   for (…) TN_TRY(pair.replay(stream));  // reads what x holds by then
 //
-// Invariant: a replay does again what was recorded, at the same places; it allocates nothing and takes no lock.
+// Buffers that the work makes in the order of its stream are the capture's: once dropped they serve the rest of the work, and
+// others only when the capture has ended.
+// Invariant: a replay does again what was recorded, at the same places; it takes no lock, and allocates nothing but a note of its
+// stream, once, where the work made Buffers.
 #pragma once
 
 #include <tenon/device.hpp>
@@ -24,8 +27,8 @@ struct CaptureState : Counted {
 };
 }  // namespace detail
 
-// What was captured; copies name the same one. It keeps its device and the kernels in it; memory that it uses must stay where
-// it is for as long.
+// What was captured; copies name the same one. It keeps its device, the kernels in it, and the memory that the work itself
+// allocated; other memory that it uses must stay where it is for as long.
 class TN_API Capture {
  public:
   Capture() noexcept = default;
@@ -37,7 +40,8 @@ class TN_API Capture {
   // Records what `work` enqueues on `stream`: launches, fills, copies between memory of the device. Another stream joins by
   // waiting for a point recorded inside, and rejoins by being waited for; such points mean nothing outside. TN_UNSUPPORTED where
   // the plugin has no captures; TN_BUSY inside another; TN_INVALID for what cannot be captured (host memory, host calls,
-  // collectives, outside work), or a stream that has not rejoined; and as `work`. The stream works again afterwards.
+  // collectives, outside work), or a stream that has not rejoined; and as `work`. The stream works again afterwards. What `work`
+  // allocates in the order of a stream that joined is not the capture's, and must be kept as other memory is.
   // [stream's thread; may block; may fail]
   static Result<Capture> of(Stream& stream, const std::function<Status()>& work);
 

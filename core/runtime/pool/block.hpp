@@ -32,7 +32,7 @@ struct Segment {
 // A use of a buffer on a stream that does not own it.
 struct Use {
   Hold line;
-  std::atomic<uint64_t> value{0};
+  std::atomic<uint64_t> need{0};  // what it must reach; see need_of
   Use* next = nullptr;
 };
 

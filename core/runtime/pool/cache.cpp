@@ -86,11 +86,13 @@ void Cache::drain(Bins& bins) noexcept {
   }
 }
 
-// The bins are never lent again, so what comes back goes home through the pool's inbox.
+// The bins are never lent again, so what comes back goes home through the pool's inbox. Where the stream lives on, as behind a
+// capture, it may have been used there since.
 void Cache::drain_closed() noexcept {
   Block* block = remote_.take_all();
   while (block != nullptr) {
     Block* next = block->next;
+    if (is_captured_) pool_.use(*block, *line_, block->need);
     pool_.inbox().push(block);
     block = next;
   }

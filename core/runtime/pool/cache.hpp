@@ -32,7 +32,8 @@ struct Bins {
 
 class Cache {
  public:
-  Cache(Pool& pool, Timeline& line) : pool_(pool), line_(&line) {}
+  Cache(Pool& pool, Timeline& line)
+      : pool_(pool), line_(&line), is_captured_(line.collects.load(std::memory_order_acquire)) {}
 
   // A cached block for `asked` bytes, or nullptr: ask the pool. [any-thread; does not block; cannot fail]
   Block* take(uint64_t asked) noexcept;
@@ -47,13 +48,15 @@ class Cache {
   // Sorts what other threads left: into the bins, or to the pool when other streams still use it. [the borrower]
   void drain(Bins& bins) noexcept;
 
-  // The stream has ended: its free blocks are anyone's. `device` is kept open while Buffers are out.
+  // The stream has ended, or the capture: its free blocks are anyone's. `device` is kept open while Buffers are out.
   // [one thread; may block; cannot fail]
   void retire(std::shared_ptr<detail::DeviceState> device) noexcept;
 
   Timeline& line() const noexcept { return *line_; }
   Pool& pool() const noexcept { return pool_; }
   bool closed() const noexcept { return closed_.load(std::memory_order_seq_cst); }
+  // Whether its blocks are a capture's, which replays write to whatever the stream has reached.
+  bool is_captured() const noexcept { return is_captured_; }
 
  private:
   friend class Pool;
@@ -65,6 +68,7 @@ class Cache {
   alignas(64) BlockStack remote_;
   Pool& pool_;
   Hold line_;
+  const bool is_captured_;
 
   // After the stream has ended: Buffers may outlive it, and keep the device open until the last one is gone.
   bool withdrawn_ = false;  // under the pool's mutex: the bins are the pool's own now

@@ -25,6 +25,12 @@ class Central {
   // Removes every segment, free or not.
   Segment remove_any();
 
+  // Every block, wherever it is.
+  template <class Visit>
+  void each(Visit visit) const {
+    for (const auto& [serial, segment] : segments_)
+      for (Block* block = segment.first; block != nullptr; block = block->after) visit(*block);
+  }
   bool owns(const tn_memory* memory) const { return by_memory_.count(memory) != 0; }
   // The longest run of bytes that are in no Buffer, whoever's cache they are in.
   uint64_t largest_free() const;

@@ -20,7 +20,8 @@ Pool::~Pool() {
   }
   for (Block* block = waiting_; block != nullptr; block = block->next)
     for (Use* use = block->uses.load(); use != nullptr; use = use->next)
-      finish(*use->line, use->value.load(), Deadline::never());
+      if (const auto fence = fence_of(use->need.load(), *use->line))
+        finish(*use->line, *fence, Deadline::never());
   for (Segment segment = central_.remove_any(); segment.bytes != 0; segment = central_.remove_any())
     source_.plugin->device->free(segment.memory, nullptr);
 }
@@ -39,25 +40,40 @@ bool Pool::owns(const tn_memory* memory) const {
   return central_.owns(memory);
 }
 
-void Pool::use(Block& block, Timeline& line, uint64_t value) {
+void Pool::use(Block& block, Timeline& line, uint64_t need) {
   const std::lock_guard lock(uses_mutex_);
   for (Use* use = block.uses.load(std::memory_order_relaxed); use != nullptr; use = use->next) {
     if (use->line.get() != &line) continue;
-    use->value.store(std::max(value, use->value.load(std::memory_order_relaxed)), std::memory_order_relaxed);
+    use->need.store(std::max(need, use->need.load(std::memory_order_relaxed)), std::memory_order_relaxed);
     return;
   }
   Use* use = uses_.make();
   use->line = Hold(&line);
-  use->value.store(value, std::memory_order_relaxed);
+  use->need.store(need, std::memory_order_relaxed);
   use->next = block.uses.load(std::memory_order_relaxed);
   block.uses.store(use, std::memory_order_release);
+}
+
+void Pool::use_all(const Cache& cache, Timeline& line) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t need = need_of(line);
+  central_.each([&](Block& block) {
+    if (block.cache == &cache) use(block, line, need);
+  });
+}
+
+// A stream that has ended records no more, and has reached everything.
+bool Pool::has_ended(const Use& use) noexcept {
+  const auto fence = fence_of(use.need.load(std::memory_order_relaxed), *use.line);
+  return fence ? finished(*use.line, *fence)
+               : use.line->phase.load(std::memory_order_acquire) == Phase::closed;
 }
 
 // Forgets the uses of a released block once all have ended.
 bool Pool::uses_ended(Block& block) {
   Use* first = block.uses.load(std::memory_order_acquire);
   for (Use* use = first; use != nullptr; use = use->next)
-    if (!finished(*use->line, use->value.load(std::memory_order_relaxed))) return false;
+    if (!has_ended(*use)) return false;
   block.uses.store(nullptr, std::memory_order_relaxed);
   const std::lock_guard lock(uses_mutex_);
   while (first != nullptr) {
@@ -188,7 +204,10 @@ void Pool::withdraw(Cache& cache) noexcept {
   for (Block*& head : bins->heads)
     while (head != nullptr) {
       Block* block = std::exchange(head, head->next);
-      central_.give(block);
+      if (block->uses.load(std::memory_order_acquire) == nullptr)
+        central_.give(block);
+      else
+        inbox_.push(block);
     }
 }
 

@@ -38,8 +38,10 @@ class Pool {
   Cache& cache_of(Timeline& line);
   // A block for `asked` bytes, which is not 0. [any-thread; may block; may fail]
   Result<Block*> allocate(Cache& cache, uint64_t asked);
-  // Notes that `line` uses `block` up to its `value`. [any-thread; does not block; cannot fail]
-  void use(Block& block, Timeline& line, uint64_t value);
+  // Notes that `line` uses `block` until it reaches `need`. [any-thread; does not block; cannot fail]
+  void use(Block& block, Timeline& line, uint64_t need);
+  // The same for all blocks of `cache`, and all that `line` has enqueued. [any-thread; may block; cannot fail]
+  void use_all(const Cache& cache, Timeline& line);
   // Takes the bins of a stream that has ended. [one thread; may block; cannot fail]
   void withdraw(Cache& cache) noexcept;
 
@@ -63,6 +65,7 @@ class Pool {
   // All below: under mutex_.
   void sort_inbox();
   void go_home(Block* block);
+  static bool has_ended(const Use& use) noexcept;
   bool uses_ended(Block& block);
   void bury();
   Block* find(Cache& cache, SizeClass size);
@@ -76,6 +79,7 @@ class Pool {
   void sample_peak();
   std::vector<Fence> fences();
   std::string unrecorded();
+  std::string captured();
   Status out_of_memory(Cache& cache, uint64_t asked, const Status& cause);
   template <class Visit>
   void with_bins(Cache& cache, Visit visit);

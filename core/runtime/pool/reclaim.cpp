@@ -59,7 +59,7 @@ void Pool::flush(Cache& cache) {
 
 void Pool::flush_all() {
   for (const auto& cache : caches_)
-    if (!cache->withdrawn_) flush(*cache);
+    if (!cache->withdrawn_ && !cache->is_captured()) flush(*cache);
 }
 
 uint64_t Pool::release_free(uint64_t keep) {
@@ -137,15 +137,18 @@ std::vector<Pool::Fence> Pool::fences() {
       }
     list.push_back({Hold(&line), value});
   };
-  for (const auto& cache : caches_)
+  for (const auto& cache : caches_) {
+    if (cache->is_captured()) continue;
     with_bins(*cache, [&](const Bins& bins) {
       for (const Block* head : bins.heads)
         for (const Block* block = head; block != nullptr; block = block->next)
           if (const auto fence = fence_of(block->need, cache->line())) add(cache->line(), *fence);
     });
+  }
   for (const Block* block = waiting_; block != nullptr; block = block->next)
     for (const Use* use = block->uses.load(); use != nullptr; use = use->next)
-      add(*use->line, use->value.load(std::memory_order_relaxed));
+      if (const auto fence = fence_of(use->need.load(std::memory_order_relaxed), *use->line))
+        add(*use->line, *fence);
   return list;
 }
 
@@ -162,6 +165,7 @@ void Pool::await_work() {
 std::string Pool::unrecorded() {
   std::string text;
   for (const auto& cache : caches_) {
+    if (cache->is_captured()) continue;
     uint64_t bytes = 0;
     with_bins(*cache, [&](const Bins& bins) {
       for (const Block* head : bins.heads)
@@ -175,6 +179,21 @@ std::string Pool::unrecorded() {
   return text;
 }
 
+// What captures keep for their replays.
+std::string Pool::captured() {
+  uint64_t bytes = 0;
+  for (const auto& cache : caches_) {
+    if (!cache->is_captured()) continue;
+    with_bins(*cache, [&](const Bins& bins) {
+      for (const Block* head : bins.heads)
+        for (const Block* block = head; block != nullptr; block = block->next) bytes += block->bytes;
+    });
+  }
+  return bytes == 0
+             ? ""
+             : "; " + amount(bytes) + " belong to captures, and are free for others once those are dropped";
+}
+
 Status Pool::out_of_memory(Cache& cache, uint64_t asked, const Status& cause) {
   tn_memory_info info{.size = sizeof(tn_memory_info)};
   const bool known = source_.plugin->device->memory_info(source_.device, &info, nullptr) == TN_OK;
@@ -186,7 +205,7 @@ Status Pool::out_of_memory(Cache& cache, uint64_t asked, const Status& cause) {
   if (known) text += ", the device has " + amount(info.free_bytes) + " free";
   if (source_.limit != UINT64_MAX)
     text += ", the pool may reserve " + amount(source_.limit) + " (pool.reserve_fraction)";
-  text += unrecorded() +
+  text += unrecorded() + captured() +
           ". Drop buffers, or free what others hold. The device said: " + std::string(cause.message());
   Error error = cause.error();
   error.code = TN_NO_MEMORY;
