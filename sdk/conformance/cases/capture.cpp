@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // capture.cpp: level 4, work that is captured once and replayed as one operation.
-#include "conformance/captures.hpp"
 #include "conformance/case.hpp"
+#include "conformance/cases/capture_rig.hpp"
 #include "conformance/cases/tour.hpp"
 #include "conformance/gate.hpp"
 #include "conformance/ops/sample.hpp"
@@ -10,89 +10,8 @@
 
 namespace tenon::conform {
 
-namespace {
-
-constexpr uint64_t cell_bytes = 512;
-
-// Two cells and a stream, with captures.
-struct Rig {
-  const Device* device;
-  Captures captures;
-  Memory a, b;
-  Stream stream;
-
-  static Result<Rig> make(Context& t) {
-    const Captures captures = TN_TRY(Captures::of(t));
-    const Device& device = *TN_TRY(t.device());
-    Memory a = TN_TRY(device.alloc(cell_bytes))
-    , b = TN_TRY(device.alloc(cell_bytes));
-    Stream stream = TN_TRY(device.stream());
-    return Rig{&device, captures, std::move(a), std::move(b), std::move(stream)};
-  }
-  Status put(const Memory& memory, uint64_t number) const { return stream.fill(memory.span(), number, 8); }
-  Result<uint64_t> get(const Memory& memory) const {
-    const Bytes found = TN_TRY(download(stream, memory.span()));
-    uint64_t number = 0;
-    std::memcpy(&number, found.data() + cell_bytes - sizeof number, sizeof number);
-    return number;
-  }
-  // b = a, captured.
-  Result<Capture> captured_copy() const {
-    TN_TRY(captures.begin(stream));
-    TN_TRY(stream.copy(b.span(), a.span()));
-    return captures.end(stream);
-  }
-  Status holds(Context& t, const Memory& memory, uint64_t wanted, const char* when) const {
-    const uint64_t found = TN_TRY(get(memory));
-    t.check(found == wanted, when, ": expected ", wanted, ", found ", found);
-    return {};
-  }
-};
-
-// --- random programs ---
-
-struct Move {
-  size_t stream = 0, to = 0, from = 0;
-  uint64_t pattern = 0;  // not 0: a fill
-};
-
-// What the moves make of cells.
-void apply(const std::vector<Move>& program, std::vector<uint64_t>& cells) {
-  for (const Move& move : program) cells[move.to] = move.pattern != 0 ? move.pattern : cells[move.from];
-}
-
-std::vector<Move> draw_program(Random& random, size_t streams, size_t cells) {
-  std::vector<Move> out(random.between(1, 24));
-  for (Move& move : out) {
-    move = {random.below(streams), random.below(cells), random.below(cells)};
-    if (move.to == move.from || random.chance(3)) move.pattern = random.next() | 1;
-  }
-  return out;
-}
-
-// Enqueues a program inside a capture of the first stream: each move waits for those before it on other streams, by which
-// they join, and the first takes them all back.
-Status enqueue(const std::vector<Move>& program, const std::vector<Stream>& streams,
-               const std::vector<Memory>& cells) {
-  uint64_t last = TN_TRY(streams[0].record());
-  size_t before = 0;
-  for (const Move& move : program) {
-    if (move.stream != before) TN_TRY(streams[move.stream].wait(streams[before], last));
-    const tn_span to = cells[move.to].span();
-    if (move.pattern != 0)
-      TN_TRY(streams[move.stream].fill(to, move.pattern, 8));
-    else
-      TN_TRY(streams[move.stream].copy(to, cells[move.from].span()));
-    last = TN_TRY(streams[move.stream].record());
-    before = move.stream;
-  }
-  return before == 0 ? Status() : streams[0].wait(streams[before], last);
-}
-
-}  // namespace
-
 CONFORM_CASE(4, "capture: work is collected and not run, and each replay runs it on what is there") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   TN_TRY(rig.put(rig.a, 1));
   TN_TRY(rig.put(rig.b, 9));
   TN_TRY(rig.stream.finish());
@@ -107,7 +26,7 @@ CONFORM_CASE(4, "capture: work is collected and not run, and each replay runs it
 }
 
 CONFORM_CASE(4, "capture: a replay stands in the order of its stream") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const Memory c = TN_TRY(rig.device->alloc(cell_bytes))
   , d = TN_TRY(rig.device->alloc(cell_bytes));
   const Capture capture = TN_TRY(rig.captured_copy());
@@ -125,7 +44,7 @@ CONFORM_CASE(4, "capture: a replay stands in the order of its stream") {
 }
 
 CONFORM_CASE(4, "capture: a replay that is held back has not run, and no value behind it is reached") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const Stream other = TN_TRY(rig.device->stream());
   TN_TRY(rig.put(rig.a, 7));
   TN_TRY(rig.put(rig.b, 1));
@@ -167,7 +86,7 @@ CONFORM_CASE(4, "capture: kernels are captured with their bindings and workspace
 }
 
 CONFORM_CASE(4, "capture: a stream joins by waiting, rejoins, and is an ordinary one again") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const Stream other = TN_TRY(rig.device->stream());
   TN_TRY(rig.captures.begin(rig.stream));
   TN_TRY(rig.put(rig.a, 7));
@@ -184,7 +103,7 @@ CONFORM_CASE(4, "capture: a stream joins by waiting, rejoins, and is an ordinary
 }
 
 CONFORM_CASE(4, "capture: a stream that has not rejoined is TN_INVALID, and both work again") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const Stream other = TN_TRY(rig.device->stream());
   TN_TRY(rig.put(rig.a, 1));
   TN_TRY(rig.put(rig.b, 1));
@@ -205,7 +124,7 @@ CONFORM_CASE(4, "capture: a stream that has not rejoined is TN_INVALID, and both
 }
 
 CONFORM_CASE(4, "capture: a second begin is TN_BUSY, an end without begin TN_INVALID, and NULL is refused") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const tn_capture_api& api = rig.captures.api();
   tn_capture* made = nullptr;
   t.refuses(TN_INVALID, "capture.end without begin",
@@ -231,7 +150,7 @@ CONFORM_CASE(4, "capture: a second begin is TN_BUSY, an end without begin TN_INV
 }
 
 CONFORM_CASE(4, "capture: what a plugin does not capture is TN_INVALID, and its stream works afterwards") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const Stream other = TN_TRY(rig.device->stream());
   const Bytes host(cell_bytes, std::byte{0x33});
   Gate gate = TN_TRY(Gate::make(t, *rig.device));
@@ -260,7 +179,7 @@ CONFORM_CASE(4, "capture: what a plugin does not capture is TN_INVALID, and its 
 }
 
 CONFORM_CASE(4, "capture: values never go back, and those after it are reached") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   TN_TRY(rig.put(rig.a, 1));
   const uint64_t before = TN_TRY(rig.stream.record());
   TN_TRY(rig.captures.begin(rig.stream));
@@ -283,7 +202,7 @@ CONFORM_CASE(4, "capture: values never go back, and those after it are reached")
 }
 
 CONFORM_CASE(4, "capture: a value recorded after it waits for what came before it") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const Stream other = TN_TRY(rig.device->stream());
   Gate gate = TN_TRY(Gate::make(t, *rig.device));
   for (const Stream* stream : {&rig.stream, &other}) {
@@ -309,7 +228,7 @@ CONFORM_CASE(4, "capture: a value recorded after it waits for what came before i
 }
 
 CONFORM_CASE(4, "capture: an empty one replays nothing") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   TN_TRY(rig.put(rig.a, 6));
   TN_TRY(rig.captures.begin(rig.stream));
   const Capture capture = TN_TRY(rig.captures.end(rig.stream));
@@ -318,7 +237,7 @@ CONFORM_CASE(4, "capture: an empty one replays nothing") {
 }
 
 CONFORM_CASE(4, "capture: destroyed while a replay is in flight, it is seen out") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   TN_TRY(rig.put(rig.a, 11));
   TN_TRY(rig.put(rig.b, 1));
   TN_TRY(rig.stream.finish());
@@ -333,7 +252,7 @@ CONFORM_CASE(4, "capture: destroyed while a replay is in flight, it is seen out"
 }
 
 CONFORM_CASE(4, "capture: a stream destroyed while it captures harms nobody") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   TN_TRY(rig.put(rig.a, 1));
   TN_TRY(rig.stream.finish());
   for (const uint32_t mode : {TN_DESTROY_COMPLETE, TN_DESTROY_ABANDON}) {
@@ -348,7 +267,7 @@ CONFORM_CASE(4, "capture: a stream destroyed while it captures harms nobody") {
 }
 
 CONFORM_CASE(4, "capture: several live side by side and replay on any stream of their device") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   constexpr size_t count = 5;
   std::vector<Memory> cells;
   std::vector<Stream> streams;
@@ -367,7 +286,7 @@ CONFORM_CASE(4, "capture: several live side by side and replay on any stream of 
 }
 
 CONFORM_CASE(4, "capture: many made and destroyed leave nothing behind") {
-  const Rig rig = TN_TRY(Rig::make(t));
+  const CaptureRig rig = TN_TRY(CaptureRig::make(t));
   const auto round = [&]() -> Status {
     Capture capture = TN_TRY(rig.captured_copy());
     TN_TRY(capture.replay(rig.stream));
@@ -381,39 +300,6 @@ CONFORM_CASE(4, "capture: many made and destroyed leave nothing behind") {
   const tn_memory_info after = TN_TRY(rig.device->memory_info());
   t.check(after.used_here_bytes <= before.used_here_bytes, "memory of the device grew from ",
           before.used_here_bytes, " to ", after.used_here_bytes, " bytes");
-  return {};
-}
-
-CONFORM_CASE(4, "capture: random programs on several streams do when replayed what they say") {
-  const Captures captures = TN_TRY(Captures::of(t));
-  const Device& device = *TN_TRY(t.device());
-  constexpr size_t count = 6;
-  std::vector<Memory> cells;
-  std::vector<Stream> streams;
-  std::vector<uint64_t> model(count);
-  for (size_t i = 0; i < count; ++i) cells.push_back(TN_TRY(device.alloc(cell_bytes)));
-  for (size_t i = 0; i < 3; ++i) streams.push_back(TN_TRY(device.stream()));
-  for (size_t i = 0; i < count; ++i) TN_TRY(streams[0].fill(cells[i].span(), model[i] = i + 1, 8));
-  TN_TRY(streams[0].finish());
-  for (int round = 0; round < (t.quick() ? 20 : 300); ++round) {
-    const std::vector<Move> program = draw_program(t.random(), streams.size(), count);
-    TN_TRY(captures.begin(streams[0]));
-    TN_TRY(enqueue(program, streams, cells));
-    const Capture capture = TN_TRY(captures.end(streams[0]));
-    const Stream& on = streams[t.random().below(streams.size())];
-    const uint64_t times = t.random().between(1, 3);
-    for (uint64_t i = 0; i < times; ++i) {
-      TN_TRY(capture.replay(on));
-      apply(program, model);
-    }
-    TN_TRY(on.finish());
-    for (size_t i = 0; i < count; ++i) {
-      const Bytes found = TN_TRY(download(streams[0], cells[i].span()));
-      Bytes wanted(cell_bytes);
-      for (size_t at = 0; at < cell_bytes; at += 8) std::memcpy(wanted.data() + at, &model[i], 8);
-      same_bytes(t, wanted, found, words("program ", round, " of ", program.size(), " moves, cell ", i));
-    }
-  }
   return {};
 }
 

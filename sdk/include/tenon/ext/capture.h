@@ -3,7 +3,7 @@
  *
  * Values recorded during a capture are local to it: while it goes on `query` tells less, and `sync` for them is TN_INVALID.
  * Streams that join (by waiting for a captured value) rejoin the first stream before `end`. Memory, workspace and kernels
- * used inside stay alive and in place for the capture's life.
+ * used inside stay alive and in place for the capture's life. Memory may be allocated and freed while a stream captures.
  */
 #ifndef TENON_EXT_CAPTURE_H
 #define TENON_EXT_CAPTURE_H
