@@ -36,10 +36,13 @@ Result<std::unique_ptr<Comm>> Comm::create(const comm::Place& place, comm::Ticke
 Comm::Made Comm::meet(const tn_store& store, bool deterministic) {
   const comm::Patience patience(ticket_.timeout_ns, &called_off_);
   comm::Meeting meeting(place_, ticket_, store, patience);
-  const comm::Way way =
-      TN_TRY(meeting.choose(comm::present(ticket_, deterministic, tools_.prefers_nccl, tools_.library)));
-  if (way == comm::Way::nccl)
-    return comm::join_nccl(ticket_, TN_TRY(meeting.agree_on_id(tools_.library)), patience, tools_.library);
+  const comm::Choice choice =
+      TN_TRY(meeting.choose(comm::present(ticket_, deterministic, tools_.wishes, tools_.library)));
+  if (choice.way == comm::Way::nccl) {
+    comm::Ticket ticket = ticket_;
+    ticket.enrolls = choice.enrolls;
+    return comm::join_nccl(ticket, TN_TRY(meeting.agree_on_id(tools_.library)), patience, tools_.library);
+  }
   const auto called_off = [&]() -> std::optional<std::string> {
     if (!called_off_) return std::nullopt;
     return text("communicator '", ticket_.name, "' was called off while it was being made");

@@ -19,7 +19,7 @@ namespace tenon::cuda {
 struct CommTools {
   const Compiler& compiler;
   const char* library;  // the option `nccl`, or nullptr
-  bool prefers_nccl;    // the option `comm` is "nccl": also among threads, where their devices differ
+  comm::Wishes wishes;
 };
 
 class Comm {

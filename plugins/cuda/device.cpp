@@ -100,6 +100,28 @@ Result<std::unique_ptr<Kernel>> Device::load(const tn_fragment& fragment, std::s
   return engine_of(view).load(view, saved);
 }
 
+namespace {
+
+Result<comm::Wishes> wishes_of(const author::Host& host) {
+  const auto value = [&](const char* key, const char* standard) -> std::string_view {
+    const char* const given = host.option(key);
+    return given != nullptr ? given : standard;
+  };
+  const std::string_view carrier = value("comm", "auto"), enrolls = value("register", "0");
+  if (carrier != "auto" && carrier != "nccl") {
+    return Status(TN_INVALID, text("option cuda.comm is '", carrier,
+                                   "': 'auto' (threads of one process join by "
+                                   "themselves), or 'nccl'"));
+  }
+  if (enrolls != "0" && enrolls != "1") {
+    return Status(TN_INVALID, text("option cuda.register is '", enrolls,
+                                   "': 1 to have memory registered with NCCL on every rank, or 0"));
+  }
+  return comm::Wishes{.prefers_nccl = carrier == "nccl", .enrolls = enrolls == "1"};
+}
+
+}  // namespace
+
 Status Device::make_comm_id(std::span<std::byte> id) {
   TN_TRY(context().alive());
   comm::Place place = comm::Place::fresh();
@@ -114,17 +136,10 @@ Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, 
   TN_TRY(context().alive());
   const comm::Place place = TN_TRY(comm::Place::read(id));
   const char* const name = options.name != nullptr ? options.name : "unnamed";
-  const char* const carrier = tools_.host.option("comm");
-  const bool prefers_nccl = carrier != nullptr && std::string_view(carrier) == "nccl";
-  if (carrier != nullptr && !prefers_nccl && std::string_view(carrier) != "auto") {
-    return Status(TN_INVALID, text("option cuda.comm is '", carrier,
-                                   "': 'auto' (threads of one process join by "
-                                   "themselves), or 'nccl'"));
-  }
+  const comm::Wishes wishes = TN_TRY(wishes_of(tools_.host));
   return Comm::create(
       place, {.rank = rank, .size = size, .timeout_ns = options.timeout_ns, .name = name, .gpu = gpu_},
-      {.compiler = tools_.compiler, .library = tools_.host.option("nccl"), .prefers_nccl = prefers_nccl},
-      options);
+      {.compiler = tools_.compiler, .library = tools_.host.option("nccl"), .wishes = wishes}, options);
 }
 
 Result<std::unique_ptr<Stream>> Device::import_stream(CUstream native) {

@@ -40,11 +40,12 @@ std::string this_device(const Context& context) {
 
 }  // namespace
 
-Presence present(const Ticket& ticket, bool deterministic, bool prefers_nccl, const char* library) {
+Presence present(const Ticket& ticket, bool deterministic, const Wishes& wishes, const char* library) {
   Presence out{.process = this_process(),
                .size = ticket.size,
                .deterministic = deterministic,
-               .prefers_nccl = prefers_nccl,
+               .prefers_nccl = wishes.prefers_nccl,
+               .enrolls = wishes.enrolls,
                .host = this_machine(),
                .device = this_device(*ticket.gpu->context())};
   const Result<uint32_t> version = nccl_version(library);
@@ -92,7 +93,7 @@ Result<std::string> Meeting::hear(const std::string& what, uint32_t from) {
   }
 }
 
-Result<Way> Meeting::choose(const Presence& mine) {
+Result<Choice> Meeting::choose(const Presence& mine) {
   TN_TRY(say(text("rank/", ticket_.rank), mine.told()));
   std::vector<Presence> all;
   for (uint32_t rank = 0; rank < ticket_.size; ++rank) {
@@ -104,7 +105,7 @@ Result<Way> Meeting::choose(const Presence& mine) {
                        ticket_.size, " ranks, and rank ", rank, " of ", all.back().size));
   }
   auto chosen = choose_way(all);
-  if (chosen.ok()) return chosen;
+  if (chosen.ok()) return Choice{*chosen, all_enroll(all)};
   return Status(chosen.code(), text("communicator '", ticket_.name, "': ", chosen.message()));
 }
 

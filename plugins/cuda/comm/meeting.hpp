@@ -13,6 +13,11 @@
 
 namespace tenon::cuda::comm {
 
+struct Choice {
+  Way way;
+  bool enrolls;  // where NCCL joins them
+};
+
 class Meeting {
  public:
   // All of it is borrowed.
@@ -21,7 +26,7 @@ class Meeting {
 
   // TN_TIMEOUT names a rank that is missing; TN_ABORTED when called off; what choose_way says.
   // [any-thread; blocks; may fail]
-  Result<Way> choose(const Presence& mine);
+  Result<Choice> choose(const Presence& mine);
   // NCCL's id: made by rank 0, heard by the others. TN_UNSUPPORTED on all where it cannot be made. [any-thread; blocks; may fail]
   Result<NcclId> agree_on_id(const char* library);
 
@@ -36,6 +41,6 @@ class Meeting {
 };
 
 // What this rank is. [any-thread; may block; cannot fail]
-Presence present(const Ticket& ticket, bool deterministic, bool prefers_nccl, const char* library);
+Presence present(const Ticket& ticket, bool deterministic, const Wishes& wishes, const char* library);
 
 }  // namespace tenon::cuda::comm

@@ -14,12 +14,18 @@
 
 namespace tenon::cuda::comm {
 
+// What the options `comm` and `register` ask for.
+struct Wishes {
+  bool prefers_nccl = false, enrolls = false;
+};
+
 // Who joins what.
 struct Ticket {
   uint32_t rank = 0, size = 1;
   uint64_t timeout_ns = 0;
   std::string name{};
   std::shared_ptr<Gpu> gpu{};
+  bool enrolls = false;  // NCCL is told of the memory it is used with
 };
 inline constexpr uint64_t default_timeout_ns = 30'000'000'000;
 

@@ -109,7 +109,47 @@ Result<std::pair<uint32_t, uint32_t>> NcclHandle::seat() {
   return std::pair(static_cast<uint32_t>(rank), static_cast<uint32_t>(size));
 }
 
+Status NcclHandle::enroll(Memory& memory) {
+  if (memory.pages() == 0) return {};
+  bool fresh = false;
+  TN_TRY(with([&](ncclComm_t comm) -> Status {
+    if (enrolled_.contains(&memory)) return {};
+    void* handle = nullptr;
+    void* const pages = reinterpret_cast<void*>(static_cast<uintptr_t>(memory.place()));
+    TN_TRY(library_.check(library_.ncclCommRegister(comm, pages, memory.pages(), &handle), "ncclCommRegister",
+                          comm));
+    enrolled_.emplace(&memory, handle);
+    fresh = true;
+    return {};
+  }));
+  if (!fresh) return {};
+  memory.before_end([weak = weak_from_this(), &memory] {
+    if (const auto handle = weak.lock()) handle->let_go(memory);
+  });
+  return {};
+}
+
+// An aborted communicator has let everything go by itself.
+void NcclHandle::let_go(const Memory& memory) {
+  (void)with([&](ncclComm_t comm) -> Status {
+    const auto found = enrolled_.find(&memory);
+    if (found == enrolled_.end()) return {};
+    void* const handle = found->second;
+    enrolled_.erase(found);
+    return library_.check(library_.ncclCommDeregister(comm, handle), "ncclCommDeregister", comm);
+  });
+}
+
+Status NcclHandle::let_all_go() {
+  return with([&](ncclComm_t comm) -> Status {
+    for (const auto& [memory, handle] : std::exchange(enrolled_, {}))
+      TN_TRY(library_.check(library_.ncclCommDeregister(comm, handle), "ncclCommDeregister", comm));
+    return {};
+  });
+}
+
 Status NcclHandle::finalize(const Patience& patience) {
+  TN_TRY(let_all_go());
   TN_TRY(with([&](ncclComm_t comm) {
     return library_.check(library_.ncclCommFinalize(comm), "ncclCommFinalize", comm);
   }));

@@ -3,19 +3,22 @@
 //
 // It is never blocking: a call that has more to do says so, and whoever wants more asks until it is done. Graphs that were
 // captured keep it alive; the last owner aborts what nobody has ended.
+// Memory that is registered with it is let go with whichever of the two ends first.
 // Invariant: nobody sleeps with the library in hand, so `abort` never waits for another thread that waits.
 #pragma once
 
+#include "../engine/memory.hpp"
 #include "../engine/nccl.hpp"
 #include "member.hpp"
 #include "nccl_door.hpp"
 
 #include <deque>
 #include <functional>
+#include <map>
 
 namespace tenon::cuda::comm {
 
-class NcclHandle {
+class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
  public:
   // What ends somebody's wait from outside.
   using Over = std::function<Status()>;
@@ -43,6 +46,10 @@ class NcclHandle {
   // Rank and size as the library has them.
   Result<std::pair<uint32_t, uint32_t>> seat();
 
+  // Lets the library read and write the pages of `memory` themselves; done once. Nothing where it has no pages of its own.
+  // [rank's thread; may block; may fail]
+  Status enroll(Memory& memory);
+
   // Ends it with the other ranks. [one thread; blocks; may fail]
   Status finalize(const Patience& patience);
   // Ends it here, and what is on its way. [any-thread; may block; cannot fail]
@@ -54,13 +61,16 @@ class NcclHandle {
  private:
   ncclConfig_t config() const;
   ncclComm_t take();
+  void let_go(const Memory& memory);
+  Status let_all_go();
 
   const Nccl& library_;
   const std::shared_ptr<Gpu> gpu_;
   const std::string name_;  // which the library may keep as a pointer
   std::mutex mutex_;        // of the library's communicator
   ncclComm_t native_ = nullptr;
-  std::deque<ncclComm_t> born_{};  // where splits are put, by the library's own thread
+  std::map<const Memory*, void*> enrolled_{};  // the library's handles
+  std::deque<ncclComm_t> born_{};              // where splits are put, by the library's own thread
   std::unique_ptr<Storage> word_{};
 };
 

@@ -51,6 +51,18 @@ Result<std::vector<Part>> NcclMember::parts_of(std::span<const tn_comm_op> ops) 
   return out;
 }
 
+// Where all ranks want it, every memory that is not borrowed: NCCL knows either all buffers of a call or none.
+Status NcclMember::enroll(std::span<const tn_comm_op> ops) const {
+  if (!ticket_.enrolls) return {};
+  for (const tn_comm_op& op : ops) {
+    for (const tn_span* span : {&op.send, &op.recv}) {
+      if (span->space != TN_SPACE_MEMORY || span->memory == nullptr || span->bytes == 0) continue;
+      TN_TRY(handle_->enroll(author::object<Memory>(span->memory)));
+    }
+  }
+  return {};
+}
+
 // What is sent from where something is received is sent from a copy. A graph would come back to that copy when others use it.
 Status NcclMember::set_aside(std::vector<Part>& parts, const Strand& strand, bool captured) {
   uint64_t bytes = 0;
@@ -136,7 +148,8 @@ Status NcclMember::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   TN_TRY(follow_earlier(strand, lent.capture));
   TN_TRY(set_aside(parts, strand, lent.capture != nullptr));
   TN_TRY(take_off(strand, lent, stream));
-  Status said = launch(parts, lent.native);
+  Status said = enroll(ops);
+  if (said.ok()) said = launch(parts, lent.native);
   Status landed = land(strand, lent.capture);
   if (said.ok()) said = std::move(landed);
   if (said.ok()) return said;

@@ -43,6 +43,7 @@ class NcclMember final : public Member {
   };
 
   Result<std::vector<Part>> parts_of(std::span<const tn_comm_op> ops) const;
+  Status enroll(std::span<const tn_comm_op> ops) const;
   Status set_aside(std::vector<Part>& parts, const Strand& strand, bool captured);
   Status follow_earlier(const Strand& strand, const std::shared_ptr<Capturing>& capture);
   Status take_off(const Strand& strand, const Stream::Lent& lent, Stream& stream);

@@ -51,14 +51,14 @@ Status check_nccl(std::span<const Presence> ranks) {
 }  // namespace
 
 std::string Presence::told() const {
-  return text(process, " ", size, " ", deterministic ? 1 : 0, " ", prefers_nccl ? 1 : 0, " ", nccl, "\n",
-              host, "\n", device, "\n", why);
+  return text(process, " ", size, " ", deterministic ? 1 : 0, " ", prefers_nccl ? 1 : 0, " ", enrolls ? 1 : 0,
+              " ", nccl, "\n", host, "\n", device, "\n", why);
 }
 
 Result<Presence> Presence::heard(const std::string& told) {
   std::istringstream in(told);
   Presence out;
-  in >> out.process >> out.size >> out.deterministic >> out.prefers_nccl >> out.nccl;
+  in >> out.process >> out.size >> out.deterministic >> out.prefers_nccl >> out.enrolls >> out.nccl;
   const bool numbers = in.good() && in.get() == '\n';
   if (!numbers || !std::getline(in, out.host) || !std::getline(in, out.device))
     return Status(TN_MISMATCH,
@@ -82,6 +82,10 @@ Result<Way> choose_way(std::span<const Presence> ranks) {
   if (nccl.ok()) return Way::nccl;
   return Status(nccl.code(),
                 text("its ranks are in several processes, which NCCL has to join: ", nccl.message()));
+}
+
+bool all_enroll(std::span<const Presence> ranks) noexcept {
+  return std::ranges::all_of(ranks, &Presence::enrolls);
 }
 
 }  // namespace tenon::cuda::comm

@@ -17,6 +17,7 @@ struct Presence {
   uint32_t size = 0;             // ranks that this one was told of
   bool deterministic = false;    // wants the same bits always
   bool prefers_nccl = false;     // also among threads
+  bool enrolls = false;          // wants memory registered with NCCL
   uint32_t nccl = 0;             // version; 0: none
   std::string host{}, device{};  // of no two machines; of no two devices of a machine
   std::string why{};             // there is no NCCL
@@ -31,5 +32,8 @@ enum class Way { threads, nccl };
 // Who carries a communicator of these ranks. TN_UNSUPPORTED when nobody does, with the reason: then the host stages it.
 // TN_MISMATCH. [any-thread; does not block; may fail]
 Result<Way> choose_way(std::span<const Presence> ranks);
+// Whether memory is registered: where all ask for it, for NCCL knows the buffers of all ranks or of none.
+// [any-thread; does not block; cannot fail]
+bool all_enroll(std::span<const Presence> ranks) noexcept;
 
 }  // namespace tenon::cuda::comm

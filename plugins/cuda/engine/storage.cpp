@@ -75,6 +75,7 @@ class Pages final : public Storage {
   }
 
   CUdeviceptr address() const noexcept override { return address_; }
+  uint64_t pages() const noexcept override { return bytes_; }
 
   Status map(uint64_t bytes, uint64_t alignment) {
     const Context& context = *context_;

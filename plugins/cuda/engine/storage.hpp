@@ -20,6 +20,8 @@ class Storage {
   Storage& operator=(const Storage&) = delete;
   virtual ~Storage() = default;
   virtual CUdeviceptr address() const noexcept = 0;
+  // Bytes of device pages from the address on that nobody else has a part of; 0 where they are shared, or the host's.
+  virtual uint64_t pages() const noexcept { return 0; }
 };
 
 // Whole pages of their own. [any-thread; may block; may fail]

@@ -245,7 +245,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t handle, int* rank) {
 ncclResult_t ncclCommFinalize(ncclComm_t handle) {
   return call([&](State& s) {
     Comm& comm = ready_comm(s, handle);
-    require(comm.reductions.empty(), ncclInvalidUsage);
+    require(comm.reductions.empty() && comm.registered.empty(), ncclInvalidUsage);
     comm.finalized = true;
     s.log += "rank " + std::to_string(comm.rank) + " finalizes\n";
     return begin(s, comm, [](Comm&) { return true; });
@@ -259,6 +259,36 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
     return ncclSuccess;
   });
 }
+// Pages that are mapped, each once.
+ncclResult_t ncclCommRegister(const ncclComm_t handle, void* buffer, size_t size, void** out) {
+  return call([&](State& s) {
+    Comm& comm = ready_comm(s, handle);
+    const auto at = reinterpret_cast<CUdeviceptr>(buffer);
+    require(out != nullptr && at != 0 && size != 0);
+    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+    CUdeviceptr base = 0;
+    size_t mapped = 0;
+    void* answers[] = {&base, &mapped};
+    const auto ask =
+        driver_function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>("cuPointerGetAttributes");
+    require(ask(2, asked, answers, at) == CUDA_SUCCESS && base == at && size == mapped);
+    for (const auto& entry : comm.registered) require(entry.second.first != at, ncclInvalidUsage);
+    const uint64_t number = ++s.next_registration;
+    comm.registered[number] = {at, size};
+    s.log += "rank " + std::to_string(comm.rank) + " registers " + std::to_string(size) + " bytes\n";
+    *out = reinterpret_cast<void*>(number);
+    return ncclSuccess;
+  });
+}
+ncclResult_t ncclCommDeregister(const ncclComm_t handle, void* registration) {
+  return call([&](State& s) {
+    Comm& comm = comm_of(s, handle);
+    require(comm.registered.erase(reinterpret_cast<uint64_t>(registration)) == 1);
+    s.log += "rank " + std::to_string(comm.rank) + " lets memory go\n";
+    return ncclSuccess;
+  });
+}
+
 ncclResult_t ncclCommAbort(ncclComm_t handle) {
   return call([&](State& s) {
     (void)comm_of(s, handle);

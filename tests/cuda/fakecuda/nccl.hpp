@@ -65,6 +65,7 @@ struct Comm {
   std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
   std::map<int, ncclDataType_t> reductions{};  // made, and not destroyed
   int made = ncclNumOps;
+  std::map<uint64_t, std::pair<CUdeviceptr, size_t>> registered{};  // by handle
 };
 
 struct State {
@@ -73,7 +74,7 @@ struct State {
   std::string log{}, told{}, last{};
   std::map<std::string, std::shared_ptr<Clique>> cliques{};  // by id
   std::map<uint64_t, std::unique_ptr<Comm>> comms{};
-  uint64_t next_comm = uint64_t{0x31} << 40, next_id = 1;
+  uint64_t next_comm = uint64_t{0x31} << 40, next_id = 1, next_registration = 0;
 };
 
 // Never destroyed: work runs until the process ends.

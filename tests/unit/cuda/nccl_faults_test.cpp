@@ -179,7 +179,7 @@ TEST_CASE("nccl: a rank of another process that has no NCCL is a reason to refus
   REQUIRE(store.values.size() == 1);
   const std::string key = store.values.begin()->first;
   store.values = {
-      {key.substr(0, key.size() - 1) + "1", "42 2 0 0 0\nelsewhere\n0000:01:00.0\nit is not installed"}};
+      {key.substr(0, key.size() - 1) + "1", "42 2 0 0 0 0\nelsewhere\n0000:01:00.0\nit is not installed"}};
   const Outcome said = try_join(device, 0, 2, id, &comm, 20'000 * ms, &store.table);
   CHECK(said.code == TN_UNSUPPORTED);
   CHECK_MESSAGE(said.says("rank 1 has no NCCL: it is not installed"), said.message());

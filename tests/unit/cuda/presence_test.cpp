@@ -130,3 +130,15 @@ TEST_CASE("presence: what is told is heard as it was") {
   for (const char* broken : {"", "1 2 3", "1 2 x 0 5\nhost\ndevice\n", "1 2 0 0 5\n"})
     CHECK(Presence::heard(broken).code() == TN_MISMATCH);
 }
+
+TEST_CASE("presence: memory is registered where every rank asks for it") {
+  auto ranks = apart(3);
+  CHECK_FALSE(all_enroll(ranks));
+  for (Presence& rank : ranks) rank.enrolls = true;
+  CHECK(all_enroll(ranks));
+  ranks[1].enrolls = false;
+  CHECK_FALSE(all_enroll(ranks));
+  const auto heard = Presence::heard(ranks[2].told());
+  REQUIRE(heard.ok());
+  CHECK(heard->enrolls);
+}
