@@ -66,32 +66,44 @@ make_build() {
     cmake --build build/gpu --target tenon_cli tenon_probe tenon_plugin_cuda bench_cuda -j"$(nproc)"
 }
 
-# Whether NVRTC is where the plugin looks for it.
-nvrtc_is_there() {
-  ldconfig -p 2>/dev/null | grep -q 'libnvrtc\.so\.1[23]' && return
+# Whether a library, by a pattern of its name, is where the plugin looks for it.
+is_there() {
+  ldconfig -p 2>/dev/null | grep -q "${1//./\\.}" && return
   local folder
   IFS=: read -ra folders <<<"${LD_LIBRARY_PATH:-}:/usr/local/cuda/lib64"
   for folder in "${folders[@]}"; do
-    [[ -n $folder ]] && compgen -G "$folder/libnvrtc.so.1[23]" >/dev/null && return
+    [[ -n $folder ]] && compgen -G "$folder/$1" >/dev/null && return
   done
   return 1
 }
 
-# NVRTC as torch's packages bring it, where there is no toolkit.
-find_nvrtc() {
-  nvrtc_is_there && return
-  local found
-  found=$(timeout 20 find /usr/local /opt /usr/lib "$HOME" -name 'libnvrtc.so.1[23]' -not -path '*/stubs/*' 2>/dev/null |
-    head -n 1)
-  [[ -n $found ]] || return 0
-  LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$found")"
-  export LD_LIBRARY_PATH
+# Libraries as torch's packages bring them, where there is no toolkit.
+find_libraries() {
+  local library found
+  for library in 'libnvrtc.so.1[23]' 'libcublasLt.so.1[23]' libcudnn.so.9 libnccl.so.2; do
+    is_there "$library" && continue
+    found=$(timeout 20 find /usr/local /opt /usr/lib "$HOME" -name "$library" -not -path '*/stubs/*' 2>/dev/null | head -n 1)
+    [[ -n $found ]] || continue
+    LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$(dirname "$found")"
+    export LD_LIBRARY_PATH
+  done
 }
 
 sanitize() {
   command -v compute-sanitizer >/dev/null || { echo "SKIPPED: compute-sanitizer is not installed"; return 77; }
   compute-sanitizer --target-processes all --error-exitcode 1 "$tenon" conform "$plugin" --quick --jobs 1 \
     --filter 'memory*' --filter 'copy*' --filter 'op.add.*' --filter 'op.sum.*' --filter 'op.cast.*'
+}
+
+# Ranks that are threads and share the device: that what they say to each other is right, not how fast.
+collectives() {
+  "$tenon" conform "$plugin" --level 3 --quick --jobs 1 --filter 'all_reduce*' --filter 'all_gather: f32*' --filter 'send_recv: f32*'
+}
+
+# The same with NCCL, which takes one rank of a device: cases of one rank are its, the others go on as threads.
+nccl() {
+  is_there libnccl.so.2 || { echo "SKIPPED: libnccl.so.2 is not installed"; return 77; }
+  TENON_CUDA_COMM=nccl "$tenon" conform "$plugin" --level 3 --quick --jobs 1 --filter 'all_reduce: f32*'
 }
 
 # A missed target (status 1) stands in the report and is no failure here; no report is one.
@@ -117,12 +129,12 @@ json() {
   printf ']}\n'
 }
 
-export -f make_build sanitize bench
+export -f make_build is_there sanitize collectives nccl bench
 if [[ -z $build ]]; then
   build=build/gpu
   step build 400 make_build
 fi
-find_nvrtc
+find_libraries
 build=$(realpath -m "$build")  # a path that depends on the working directory is refused by the loader
 tenon=$build/bin/tenon
 plugin=$build/lib/tenon/plugins/tenon-cuda.so
@@ -143,12 +155,14 @@ gpu=${gpu:-no GPU} driver=${driver:-unknown} cuda=${cuda:-none} nvrtc=${nvrtc:-n
 echo "GPU check: $gpu, driver $driver, CUDA $cuda, NVRTC $nvrtc, torch $torch"
 
 if [[ $cuda != none ]]; then
-  step conformance 240 "$tenon" conform "$plugin" --level 1 --quick --verify --jobs 4 --json "$out/conformance.json" \
+  step conformance 150 "$tenon" conform "$plugin" --level 1 --quick --verify --jobs 4 --json "$out/conformance.json" \
     --html "$out/conformance.html"
-  step sanitizer 120 sanitize
-  step bench 180 bench
+  step collectives 50 collectives
+  step nccl 30 nccl
+  step bench 280 bench
+  step sanitizer 60 sanitize
 else
-  for name in conformance sanitizer bench; do note "$name" skipped 0 "no device"; done
+  for name in conformance collectives nccl bench sanitizer; do note "$name" skipped 0 "no device"; done
 fi
 
 json >"$out/gpu-check.json"
