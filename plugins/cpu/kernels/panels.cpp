@@ -22,8 +22,9 @@ namespace {
 
 using author::text;
 
-// A panel lies in the second-level cache beside what is read with it; fewer rows would not keep the product busy.
-constexpr uint64_t panel_bytes = 512 << 10;
+// A panel lies in the second-level cache beside what is read with it, where the right operand lets it: every panel reads that
+// anew, which is to cost no more than half of what a panel keeps from being moved. Past the most it would be in no cache.
+constexpr uint64_t panel_bytes = 512 << 10, most_panel_bytes = 4 << 20;
 constexpr int64_t fewest_rows = 128;
 // Rows from which on bringing the right operand into the product's own layout, once, pays.
 constexpr int64_t worth_packing = 64;
@@ -143,9 +144,11 @@ class Lowering {
         c_(fragment_.tensor(epilogue_.result)) {
     columns_ = c_.dims().back();
     rows_ = static_cast<int64_t>(c_.elements()) / columns_;
-    const auto row_bytes = static_cast<uint64_t>(columns_) * sizeof(float);
-    panel_ = std::max(fewest_rows, static_cast<int64_t>(panel_bytes / row_bytes) / fewest_rows * fewest_rows);
-    panel_ = std::min(panel_, rows_);
+    const auto rows_of = [&](uint64_t bytes) {
+      return static_cast<int64_t>(bytes / (static_cast<uint64_t>(columns_) * sizeof(float)));
+    };
+    panel_ = std::max(rows_of(panel_bytes), std::min(2 * depth(), rows_of(most_panel_bytes)));
+    panel_ = std::min(std::max(panel_ / fewest_rows, int64_t{1}) * fewest_rows, rows_);
     while (panel_ < rows_ && rows_ % panel_ == 1) ++panel_;  // a single row with gaps has no unit stride
   }
 
@@ -173,6 +176,11 @@ class Lowering {
   }
 
  private:
+  int64_t depth() const {
+    const TensorView a = fragment_.tensor(node_.inputs[0]);
+    return a.dims()[a.rank() - (turned(node_, "transpose_a") ? 2 : 1)];
+  }
+
   // In memory where others want it, else a panel that all rows go through.
   void place_product() {
     const uint64_t row = author::dtype_bytes(c_.dtype(), static_cast<uint64_t>(columns_));
@@ -233,8 +241,7 @@ class Lowering {
     Gemm gemm{.columns = columns_};
     gemm.a = TN_TRY(operand(0, "transpose_a", dtype));
     gemm.b = TN_TRY(operand(1, "transpose_b", dtype));
-    const TensorView a = fragment_.tensor(node_.inputs[0]);
-    gemm.depth = a.dims()[a.rank() - (turned(node_, "transpose_a") ? 2 : 1)];
+    gemm.depth = depth();
     gemm.a.place = by_rows(gemm.a.place, gemm.a.row, dtype);
     gemm.c = {.place = by_rows(builder_.place(epilogue_.result), columns_, c_.dtype()),
               .dtype = dtype,
