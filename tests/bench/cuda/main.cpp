@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmark of the CUDA plugin: copies and additions of 1 GiB, what a launch and a record cost the host, and what
-// steps are made of (workloads.hpp).
+// The benchmark of the CUDA plugin: copies and additions of 1 GiB, what a launch and a record cost the host, what
+// steps are made of (workloads.hpp), and a whole step.
 //
 //   bench_cuda [BYTES]     the size of one array; default 1 GiB. Workloads are as many times smaller as this is.
 //
@@ -8,6 +8,7 @@
 // the addition takes as long as a copy of twice the bytes: that copy, by the bare driver in the same run, is the limit.
 // Invariant: without a device every row is left out by name, and says why.
 #include "../row.hpp"
+#include "../train/contest.hpp"
 #include "measure.hpp"
 #include "workloads.hpp"
 
@@ -103,6 +104,16 @@ void call_rows(Bench& b) {
       });
 }
 
+// A whole step of ResNet-50 in bf16, channels last, with its batch on the device.
+void training_row(int64_t part) {
+  if (part != 1) return left_out("resnet50_step", "steps are of full size only: call it without a size");
+  const Task task{.model = "resnet50", .batch = 256, .device = "cuda"};
+  std::vector<Rider> riders;
+  riders.push_back({"ours", Racer::ours(task, {"amp=true", "amp_level=O2", "cudnn_exhaustive_search=true"})});
+  riders.push_back({"torch compile", Racer::torch(task, {"compile", "nhwc", "bf16"})});
+  contest("resnet50_step", std::move(riders));
+}
+
 }  // namespace
 }  // namespace bench
 
@@ -117,6 +128,7 @@ int main(int argc, char** argv) {
   const auto all_left_out = [&](const std::string& why) {
     besides_bare(why);
     left_out("replay", why);
+    left_out("resnet50_step", why);
     for (const Workload& work : workloads(part))
       if (!work.torch.empty()) left_out(work.name, why);
     return 0;
@@ -128,18 +140,22 @@ int main(int argc, char** argv) {
   if (!device.ok()) return all_left_out(std::string(device.message()));
   std::string why;
   const Bare bare(why);
-  Bench b{.device = *device, .stream = *device->stream(), .bare = bare, .bytes = bytes};
-  // A program that was built elsewhere is run from the root of the tree.
-  const std::string script = access(BENCH_PEER, R_OK) == 0 ? BENCH_PEER : "tests/bench/cuda/torch_peer.py";
-  Peer torch(Peer::python(script, {std::to_string(bytes), std::to_string(part)}));
-  if (torch.why().empty()) note(torch.about());
-  if (bare.usable()) {
-    copy_row(b);
-    add3_rows(b, torch);
-    call_rows(b);
-  } else {
-    besides_bare("the bare driver cannot be compared with: " + why);
+  {
+    Bench b{.device = *device, .stream = *device->stream(), .bare = bare, .bytes = bytes};
+    // A program that was built elsewhere is run from the root of the tree.
+    const std::string script = access(BENCH_PEER, R_OK) == 0 ? BENCH_PEER : "tests/bench/cuda/torch_peer.py";
+    Peer torch(Peer::python(script, {std::to_string(bytes), std::to_string(part)}));
+    if (torch.why().empty()) note(torch.about());
+    if (bare.usable()) {
+      copy_row(b);
+      add3_rows(b, torch);
+      call_rows(b);
+    } else {
+      besides_bare("the bare driver cannot be compared with: " + why);
+    }
+    replay_row(b, torch);
+    workload_rows(b, torch, part);
   }
-  replay_row(b, torch);
-  workload_rows(b, torch, part);
+  static_cast<void>(device->trim());  // the step has processes of its own
+  training_row(part);
 }

@@ -2,12 +2,24 @@
 // racer.cpp: the commands of ranks, and what they answer.
 #include "racer.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 
 namespace bench {
 namespace {
 
 constexpr int cores = 2;  // one rank has both, two ranks have one each
+
+// Programs of one build lie side by side, wherever it was carried; scripts of a tree are found from its root.
+std::string our_program() {
+  std::error_code none;
+  return (std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "bench_train_rank").string();
+}
+std::string their_script() {
+  return access(TRAIN_PEER, R_OK) == 0 ? TRAIN_PEER : "tests/bench/train/torch_peer.py";
+}
 
 // Nobody meets one that is alone.
 std::string meeting_of(const Task& task) { return task.ranks == 1 ? "" : Ranks::meeting(); }
@@ -31,7 +43,9 @@ std::unique_ptr<Racer> Racer::ours(const Task& task, const std::vector<std::stri
   std::vector<Peer::Settings> settings(task.ranks);
   const std::string meeting = meeting_of(task);
   for (uint32_t rank = 0; rank < task.ranks; ++rank) {
-    Peer::Command command{BENCH_RANK, task.model, std::to_string(task.batch / task.ranks), threads_of(task)};
+    Peer::Command command{our_program(), task.model, std::to_string(task.batch / task.ranks),
+                          threads_of(task)};
+    if (task.device != "cpu") command.push_back("device=" + task.device);
     command.insert(command.end(), options.begin(), options.end());
     commands.push_back(bound(std::move(command), task, rank));
     if (task.ranks == 1) continue;
@@ -49,7 +63,8 @@ std::unique_ptr<Racer> Racer::torch(const Task& task, const std::vector<std::str
   for (uint32_t rank = 0; rank < task.ranks; ++rank) {
     std::vector<std::string> arguments{task.model, std::to_string(task.batch / task.ranks), threads_of(task)};
     arguments.insert(arguments.end(), words.begin(), words.end());
-    commands.push_back(bound(Peer::python(BENCH_PEER, arguments), task, rank));
+    if (task.device != "cpu") arguments.push_back(task.device);
+    commands.push_back(bound(Peer::python(their_script(), arguments), task, rank));
     // Its memory stays with it, since fresh pages cost more than most kernels.
     settings.push_back({{"MALLOC_MMAP_MAX_", "0"},
                         {"MALLOC_TRIM_THRESHOLD_", "68719476736"},

@@ -18,6 +18,7 @@ struct Task {
   std::string model{};  // "resnet50", "transformer"
   uint32_t batch = 16;  // of all ranks together
   uint32_t ranks = 1;
+  std::string device = "cpu";  // or "cuda": the batch is there already
 };
 
 class Racer {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_train_rank: one rank of ours, asked as peer.hpp says: bench_train_rank MODEL BATCH THREADS [NAME=VALUE…].
+// bench_train_rank: one rank of ours, asked as peer.hpp says: bench_train_rank MODEL BATCH THREADS [device=NAME] [NAME=VALUE…].
 //
 // "prepare" opens the executor and is answered with the number of its trained parameters; "step" takes a step and is answered with
-// its nanoseconds and its loss. Invariant: every step has the same batch, which comes from the host.
+// its nanoseconds and its loss.
+// Invariant: every step has the same batch, which comes from the host; of other devices than the CPU it is there already.
 #include "resnet/network.hpp"
 #include "transformer/network.hpp"
 
@@ -21,7 +22,7 @@ namespace {
 using namespace tenon;
 
 struct Settings {
-  std::string model, threads;
+  std::string model, threads, device = "cpu";
   int64_t batch = 0;
   Strategy strategy{};
 };
@@ -63,7 +64,7 @@ class Rank {
     options.options["cpu.threads"] = s_.threads;
     options.options["cpu.cache"] = "off";  // what another day found is not measured
     runtime_.emplace(TN_TRY(Runtime::open(std::move(options))));
-    device_.emplace(TN_TRY(runtime_->device("cpu")));
+    device_.emplace(TN_TRY(runtime_->device(s_.device)));
     auto here = Rendezvous::from_environment();
     if (!here.ok() && here.code() != TN_NOT_FOUND) return std::move(here).failure();
     Communicator comm;
@@ -72,12 +73,24 @@ class Rank {
     executor_.emplace(TN_TRY(Executor::open(step, *device_, s_.strategy, comm)));
     TN_TRY(executor_->initialize(1));
     TN_TRY(executor_->share());
+    if (s_.device != "cpu") TN_TRY(bring_batch());
     uint64_t parameters = 0;
     for (const Graph::ValueInfo& value : step.graph.values()) {
       for (const std::string& trained : step.trained)
         if (trained == value.name) parameters += value.spec.elements();
     }
     return parameters;
+  }
+
+  // Puts what comes from the host onto the device, once.
+  Status bring_batch() {
+    for (Binding& input : inputs_) {
+      const Buffer& here =
+          batch_.emplace_back(TN_TRY(device_->allocate(executor_->stream(), input.span.bytes)));
+      TN_TRY(executor_->stream().copy(here, input.span));
+      input.span = here;
+    }
+    return executor_->stream().sync();
   }
 
   // The loss.
@@ -126,6 +139,7 @@ class Rank {
   std::optional<Runtime> runtime_{};
   std::optional<Device> device_{};
   std::optional<Executor> executor_{};
+  std::vector<Buffer> batch_{};  // of other devices than the CPU
 };
 
 void say_error(const Error& error) {
@@ -148,13 +162,18 @@ void answer(Rank& rank, const std::string& line) {
 }
 
 Result<Settings> read_settings(int argc, char** argv) {
-  if (argc < 4) return Status(TN_INVALID, "usage: bench_train_rank MODEL BATCH THREADS [NAME=VALUE…]");
+  if (argc < 4)
+    return Status(TN_INVALID, "usage: bench_train_rank MODEL BATCH THREADS [device=NAME] [NAME=VALUE…]");
   Settings out{.model = argv[1], .threads = argv[3], .batch = std::atol(argv[2])};
   for (int i = 4; i < argc; ++i) {
     const std::string word = argv[i];
     const size_t equal = word.find('=');
     if (equal == std::string::npos) return Status(TN_INVALID, "'" + word + "' is not NAME=VALUE");
-    TN_TRY(out.strategy.set(word.substr(0, equal), word.substr(equal + 1)));
+    const std::string name = word.substr(0, equal), value = word.substr(equal + 1);
+    if (name == "device")
+      out.device = value;
+    else
+      TN_TRY(out.strategy.set(name, value));
   }
   return out;
 }

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""torch on the CPU trains a whole model (../peer.hpp): torch_peer.py MODEL BATCH THREADS eager|compile [nhwc] [bf16].
+"""torch trains a whole model (../peer.hpp): torch_peer.py MODEL BATCH THREADS eager|compile [nhwc] [bf16] [cuda].
 
 "prepare" makes it and is answered with the number of its parameters; "step" takes a step and is answered with its nanoseconds and its
 loss. With WORLD_SIZE above 1 it is one rank of DistributedDataParallel over gloo, which meets the others at TRAIN_MEETING.
+`torch_peer.py loader BATCH WORKERS` prepares photos instead: by "workers" of a DataLoader, or in "batches" by itself; the answer is
+the nanoseconds of a batch.
 Invariant: the models of samples/resnet and samples/transformer, as a user of torch would write and tune them.
 """
 import math
@@ -77,7 +79,7 @@ def decoder(torch):
 class Training:
     def __init__(self, torch, model, batch, words):
         torch.manual_seed(1)
-        self.torch, self.half = torch, "bf16" in words
+        self.torch, self.half, self.device = torch, "bf16" in words, "cuda" if "cuda" in words else "cpu"
         if model == "resnet50":
             self.model = residual_network(torch)
             self.given, self.wanted = torch.rand(batch, 3, 224, 224) * 2 - 1, torch.randint(1000, (batch,))
@@ -90,6 +92,7 @@ class Training:
         if "nhwc" in words:
             self.model = self.model.to(memory_format=torch.channels_last)
             self.given = self.given.contiguous(memory_format=torch.channels_last)
+        self.model, self.given, self.wanted = (x.to(self.device) for x in (self.model, self.given, self.wanted))
         self.parameters = sum(p.numel() for p in self.model.parameters())
         self.optimizer = optimizer(self.model.parameters())
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -108,12 +111,56 @@ class Training:
         torch = self.torch
         start = time.perf_counter_ns()
         self.optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.half):
+        with torch.autocast(self.device, dtype=torch.bfloat16, enabled=self.half):
             loss = torch.nn.functional.cross_entropy(self.model(self.given), self.wanted)
         loss.backward()
         self.optimizer.step()
         value = loss.item()
         return f"{time.perf_counter_ns() - start} {value}"
+
+
+class Photos:
+    """256 photos of 3 × 256 × 256 bytes: a part of 224 × 224, mirrored or not, normalised by channel."""
+    STEPS = 16
+
+    def __init__(self, torch, batch, workers):
+        torch.set_num_threads(workers)
+        self.torch, self.batch = torch, batch
+        self.album = torch.randint(256, (256, 3, 256, 256), dtype=torch.uint8)
+        self.mean = torch.tensor([0.485, 0.456, 0.406]).view(3, 1, 1) * 255
+        self.deviation = torch.tensor([0.229, 0.224, 0.225]).view(3, 1, 1) * 255
+        loader = torch.utils.data.DataLoader(self, batch_size=batch, shuffle=True, num_workers=workers,
+                                             persistent_workers=True)
+        self.batches = self.endless(loader)
+
+    def __len__(self):
+        return len(self.album)
+
+    def part(self, i):
+        top, left, mirrored = self.torch.randint(33, (3,)).tolist()
+        image = self.album[i, :, top:top + 224, left:left + 224]
+        return image.flip(-1) if mirrored % 2 else image
+
+    def normalised(self, images):
+        return images.float().sub_(self.mean).div_(self.deviation)
+
+    def __getitem__(self, i):
+        return self.normalised(self.part(i))
+
+    @staticmethod
+    def endless(loader):
+        while True:
+            yield from loader
+
+    def answer(self, way):
+        start = time.perf_counter_ns()
+        for _ in range(self.STEPS):
+            if way == "workers":
+                next(self.batches)
+            else:
+                drawn = self.torch.randint(len(self.album), (self.batch,)).tolist()
+                self.normalised(self.torch.stack([self.part(i) for i in drawn]))
+        return str((time.perf_counter_ns() - start) // self.STEPS)
 
 
 def widest_isa():
@@ -143,6 +190,12 @@ def main():
         return
     if sys.argv[1] == "about":
         print("ready " + about(torch), flush=True)
+        return
+    if sys.argv[1] == "loader":
+        print("ready " + about(torch), flush=True)
+        photos = Photos(torch, int(sys.argv[2]), int(sys.argv[3]))
+        for line in sys.stdin:
+            print(photos.answer(line.strip()), flush=True)
         return
     model, batch, threads, *words = sys.argv[1:]
     torch.set_num_threads(int(threads))
