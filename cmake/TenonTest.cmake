@@ -73,9 +73,7 @@ function(tenon_add_test)
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
   target_link_libraries(${arg_NAME} PRIVATE tenon_test_main ${arg_LIBRARIES} tenon_warnings)
-  if(NOT TENON_SANITIZE STREQUAL "none")
-    target_compile_options(${arg_NAME} PRIVATE -O0)  # compiles in half the time; what is tested keeps its -O1
-  endif()
+  target_compile_options(${arg_NAME} PRIVATE -O0)  # compiles in half the time; what is tested keeps its own
   if(arg_DEPENDS)
     add_dependencies(${arg_NAME} ${arg_DEPENDS})
   endif()
