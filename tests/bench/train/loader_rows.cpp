@@ -135,7 +135,7 @@ class Work {
   }
 
  private:
-  static constexpr int products = 40;
+  static constexpr int products = 140;
   Plan plan_{};
   Buffer w_{}, y_{};
 };

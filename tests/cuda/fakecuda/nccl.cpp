@@ -269,8 +269,8 @@ ncclResult_t ncclCommRegister(const ncclComm_t handle, void* buffer, size_t size
     CUdeviceptr base = 0;
     size_t mapped = 0;
     void* answers[] = {&base, &mapped};
-    const auto ask =
-        driver_function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>("cuPointerGetAttributes");
+    const auto ask = driver_function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
+        "cuPointerGetAttributes");
     require(ask(2, asked, answers, at) == CUDA_SUCCESS && base == at && size == mapped);
     for (const auto& entry : comm.registered) require(entry.second.first != at, ncclInvalidUsage);
     const uint64_t number = ++s.next_registration;
