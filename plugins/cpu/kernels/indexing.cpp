@@ -4,6 +4,7 @@
 // An index outside the table gives a row of zeros, and its gradient goes nowhere.
 // Invariant: a row of a gradient is summed in the order of its indices, whatever the number of threads.
 #include "builder.hpp"
+#include "lookup.hpp"
 #include "move.hpp"
 #include "tile_ops.hpp"
 
@@ -233,6 +234,12 @@ Status build_indexing(Builder& builder, const tn_node& node, unsigned) {
   const TensorView operand = fragment.tensor(node.inputs[1]);
   const Place place = builder.place(node.inputs[1]);
   if (node.op == TN_OP_embedding) {
+    auto flat = short_lookup(builder.place(node.inputs[0]), fragment.tensor(node.inputs[0]), place, operand,
+                             result, to);
+    if (flat != nullptr) {
+      builder.add(std::move(flat));
+      return {};
+    }
     builder.add(std::make_unique<LookupStep>(indices, Rows(place, operand), Rows(result, to)));
     return {};
   }

@@ -270,3 +270,40 @@ TEST_CASE("output: a constant arrives in its binding's strides") {
   CHECK(values_of(out) == std::vector<Number>{8, 9});
   CHECK(values_of(turned) == std::vector<Number>{1, 2, 3, 4});
 }
+
+TEST_CASE("lookup: short rows are the same, whether their numbers follow each other or not") {
+  Bench bench;
+  Random random(tenon::test::seed());
+  const auto check = [&](uint32_t number, uint32_t dtype, int64_t width, bool gap) {
+    CAPTURE(number);
+    CAPTURE(dtype);
+    CAPTURE(width);
+    CAPTURE(gap);
+    constexpr int64_t rows = 90, count = 3 * 32 + 5;
+    Tensor indices(number, {4, count}), table(dtype, {rows, width});
+    randomize(table, random, false);
+    for (int64_t i = 0; i < count; ++i) {
+      indices.set({0, i}, static_cast<Number>(i % 40));               // one behind the other, in stretches
+      indices.set({1, i}, static_cast<Number>(i));                    // past the table's end
+      indices.set({2, i}, static_cast<Number>(rows - 1 - i % rows));  // backwards
+      indices.set({3, i}, static_cast<Number>(random() % (2 * rows)));
+    }
+    if (gap) indices.set({0, 7}, static_cast<Number>(0xFFFFFFFFu));
+    const Tensor got = alone(bench, {&indices, &table}, Tensor(dtype, {4, count, width}),
+                             [](auto& f, auto& in, uint32_t out) { f.node(TN_OP_embedding, in, {out}); });
+    for_each({4, count}, [&](const Dims& at) {
+      const auto row = static_cast<int64_t>(indices.at(at));
+      for (int64_t k = 0; k < width; ++k) {
+        const Number wanted = row >= 0 && row < rows ? table.at({row, k}) : Number(0);
+        REQUIRE(got.at({at[0], at[1], k}) == wanted);
+      }
+    });
+  };
+  for (const uint32_t number : {TN_DTYPE_i32, TN_DTYPE_u32, TN_DTYPE_i64}) {
+    for (const int64_t width : {1, 2, 3, 4, 5}) {
+      check(number, TN_DTYPE_f32, width, number != TN_DTYPE_i32);
+      check(number, TN_DTYPE_bf16, width, false);
+      check(number, TN_DTYPE_f64, width, false);
+    }
+  }
+}
