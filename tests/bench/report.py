@@ -5,8 +5,8 @@
   python3 tests/bench/report.py FILE... [--to docs]
 
 A report replaces the section of its suite; the other suites keep theirs.
-Invariant: every figure on the page is one of a report's, or a target of targets.toml; what was not measured is there and says
-why.
+Invariant: every figure on the page is one of a report's, or a target of targets.toml or its reason; what was not measured is there
+and says why.
 """
 import argparse
 import json
@@ -103,6 +103,16 @@ def table(rows):
     return "\n".join(lines)
 
 
+def reasons(rows, targets):
+    """Of missed rows, what their targets know of why: once for each, with the rows that it is about."""
+    found = {}
+    for row in rows:
+        for target in targets:
+            if row["met"] is False and "why" in target and bench.applies(target, row):
+                found.setdefault(target["why"], []).append(row["name"])
+    return [f"- Missed: {', '.join(f'`{name}`' for name in dict.fromkeys(names))}: {why}" for why, names in found.items()]
+
+
 def section(report, targets, pictures):
     suite = report["suite"]
     judged = [row["met"] for row in report["rows"] if row["met"] is not None]
@@ -114,7 +124,8 @@ def section(report, targets, pictures):
     for (family, _), points in growth(report["rows"]).items():
         text += [f"`{family}` grows with the {exponent(points):.2f}th power of its size "
                  f"from {points[0][0]:,} to {points[-1][0]:,}.", ""]
-    return "\n".join(text + [table(report["rows"]), ""])
+    said = reasons(report["rows"], targets)
+    return "\n".join(text + [table(report["rows"]), ""] + (said + [""] if said else []))
 
 
 def sections_of(page):

@@ -13,7 +13,7 @@ import report
 
 TARGETS = """s = [
   { row = "add", peer = "torch *", kind = "min_ratio", value = 2, source = "x" },
-  { row = "mul", kind = "min_limit_fraction", value = 0.8, source = "x" },
+  { row = "mul", kind = "min_limit_fraction", value = 0.8, source = "x", why = "the adder is faster" },
 ]
 """
 
@@ -54,7 +54,8 @@ class Page(unittest.TestCase):
         page, _ = self.write(ROWS)
         for part in ("`./dev bench s --peers --json FILE` on a machine, 2 cores, commit abc-dirty",
                      "1 of 3 rows that could be judged are met", "- torch 9", "| add | torch eager | 1 | 4 | ms | 4 | 0.1 |",
-                     "**missed**", "torch is not <installed>", "grows with the 1.00th power"):
+                     "**missed**", "torch is not <installed>", "grows with the 1.00th power",
+                     "- Missed: `mul`: the adder is faster"):
             self.assertIn(part, page)
 
     def test_every_picture_of_the_page_is_written_and_is_xml(self):
