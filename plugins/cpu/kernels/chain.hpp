@@ -96,6 +96,7 @@ class Chain {
   };
   void* address(const Stretch& stretch, Value value) const noexcept;
   void act(const Stretch& stretch, uint32_t n, bool stores) const noexcept;
+  static void widen_ahead(const Action& action, const std::byte* from, float* to, uint32_t n) noexcept;
   void put(const Stretch& stretch, const Action& action, uint32_t n) const noexcept;
   bool is_result(Value value) const noexcept;
   void adopt_outputs();
