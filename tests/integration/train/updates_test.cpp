@@ -6,6 +6,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <mutex>
 
 using namespace train_test;
@@ -25,6 +26,7 @@ struct Course {
   Optimizer optimizer{.op = Op::adam, .rate = 0.02};
   int64_t hidden = 5;
   double clip_norm = 0;
+  double latency_ns = 10;  // of each bucket, for the planner
 };
 
 Course evenly(std::string name) {
@@ -40,7 +42,14 @@ Result<Executor> opened(Rank& r, const Course& course, const Timeline& timeline 
   options.ranks = r.size;
   const TrainingGraph step = TN_TRY(training_graph(network(own_rows, course.hidden), "loss", options));
   return Executor::open(step, r.device, course.strategy, r.comm,
-                        {.timeline = timeline, .target = eager_target()});
+                        {.timeline = timeline, .target = eager_target(course.latency_ns)});
+}
+
+// The hash of the plan of communication that holds.
+std::string plan_of(const Executor& executor) {
+  const std::string text = executor.explain();
+  constexpr std::string_view before = ", plan ";
+  return text.substr(text.find(before) + before.size(), 16);
 }
 
 Status take_steps(Executor& executor, Rank& r, uint64_t steps) {
@@ -51,17 +60,20 @@ Status take_steps(Executor& executor, Rank& r, uint64_t steps) {
   return executor.sync();
 }
 
-// Every rank's weights and states after some steps, summed in an order that buckets do not change.
-std::vector<Everything> taught(const Device& device, uint32_t size, const Course& course, uint64_t steps) {
+// Every rank's weights and states after some steps, summed in an order that buckets do not change. `plans`: rank 0's first and last.
+std::vector<Everything> taught(const Device& device, uint32_t size, const Course& course, uint64_t steps,
+                               std::array<std::string, 2>* plans = nullptr) {
   std::vector<Everything> out(size);
   std::mutex mutex;
   together(device, size,
            [&](Rank& r) -> Status {
              Executor executor = TN_TRY(opened(r, course));
+             const std::string first = plan_of(executor);
              TN_TRY(begin(executor, 1 + r.rank));
              TN_TRY(executor.share());
              TN_TRY(take_steps(executor, r, steps));
              const Everything found = TN_TRY(everything(executor));
+             if (r.rank == 0 && plans != nullptr) *plans = {first, plan_of(executor)};
              const std::lock_guard lock(mutex);
              out[r.rank] = found;
              return {};
@@ -129,6 +141,26 @@ TEST_CASE("updates: bucket by bucket, weights and states have the bits of update
       CHECK(found == taught_waiting(device, size, course, 9));
     }
   }
+}
+
+TEST_CASE("updates: behind another plan they wait for the buckets of that one") {
+  const Device device = open_cpu();
+  int changed = 0;
+  // One of these is long beside the arrivals that are predicted and short beside those that are measured, or the other way round.
+  for (const double latency_ns : {1e2, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6}) {
+    CAPTURE(latency_ns);
+    Course course = evenly("planned anew");
+    course.strategy.warm_up_steps = 1;
+    course.strategy.fuse_all_optimizer_ops = false;
+    course.hidden = 3'000;
+    course.latency_ns = latency_ns;
+    std::array<std::string, 2> plans;
+    const std::vector<Everything> found = taught(device, 2, course, 6, &plans);
+    changed += plans[0] != plans[1];
+    CHECK(found == taught_waiting(device, 2, course, 6));
+  }
+  CHECK(changed > 0);
+  MESSAGE("plans that changed: ", changed, " of 7");
 }
 
 TEST_CASE("updates: a division by the number of ranks has the bits of one by what they tell") {
