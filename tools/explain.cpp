@@ -120,6 +120,7 @@ Result<int> tell_comm(const ExplainRequest& asked, const std::string& text, cons
   step.profile.loss_scaling = sync.loss_scaling;
   step.profile.clip_global_norm = sync.clip_global_norm;
   step.profile.uneven_batches = sync.uneven_batches;
+  step.profile.updates_wait = sync.updates_wait;
   const CommLink link = TN_TRY(link_of(asked.question));
   const CommPlan plan = TN_TRY(plan_communication(step.profile, link.target, strategy.overlap()));
   if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, plan.svg()));

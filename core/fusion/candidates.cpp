@@ -117,10 +117,12 @@ Status Scheduler::take_optimizers() {
     TN_TRY(consider(std::move(all), "optimizers", candidates));
     if (!candidates.empty() && take(candidates.front())) return {};
   }
-  if (updates.size() == 1) return {};
-  std::vector<Candidate> candidates;
-  TN_TRY(consider(std::move(updates), "optimizers", candidates));
-  for (const Candidate& candidate : candidates) take(candidate);
+  for (std::vector<uint32_t>& part : by_arrival(std::move(updates))) {
+    if (part.size() == 1) continue;
+    std::vector<Candidate> candidates;
+    TN_TRY(consider(std::move(part), "optimizers", candidates));
+    for (const Candidate& candidate : candidates) take(candidate);
+  }
   return {};
 }
 

@@ -55,6 +55,10 @@ class Scheduler {
   Status consider(std::vector<uint32_t> nodes, const std::string& rule, std::vector<Candidate>& out);
   Status take_optimizers();
 
+  // arrival.cpp
+  std::vector<uint32_t> arrivals() const;
+  std::vector<std::vector<uint32_t>> by_arrival(std::vector<uint32_t> updates);
+
   // grow.cpp
   void grow();
   void try_join(uint32_t producer, uint32_t consumer);

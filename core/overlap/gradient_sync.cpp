@@ -23,6 +23,24 @@ Status GradientSync::State::refuse_ungathered() const {
   return Status(TN_INVALID, "the updates of the last step have not gone to all ranks: call gather");
 }
 
+Status GradientSync::State::refuse_sent() const {
+  if (!sent) return {};
+  return Status(TN_INVALID, "this backward was sent: call finish, and begin another");
+}
+
+Status GradientSync::State::check_await(uint32_t bucket) const {
+  TN_TRY(refuse_unless(true));
+  const auto refused = [](const std::string& why) { return Status(TN_INVALID, "await_bucket: " + why); };
+  if (bucket >= plan.buckets().size())
+    return refused("there is no bucket " + std::to_string(bucket) + ": the plan has " +
+                   std::to_string(plan.buckets().size()));
+  if (options.average != Average::none)
+    return refused("sums are divided in finish: create it with Average::none, and divide in the update");
+  if (!plan.gate().empty()) return refused("updates wait for the last bucket: " + plan.gate());
+  if (!sent || !issuer.sends()) return refused("nothing was sent: call send, in a backward of sync");
+  return {};
+}
+
 Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
   bool moved = false;
   if (measured) {
@@ -40,6 +58,7 @@ Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
 
 Status GradientSync::State::tell(uint32_t i, const Point& when, const tn_span* from) {
   TN_TRY(refuse_unless(true));
+  TN_TRY(refuse_sent());
   TN_TRY(issuer.check(i, from));
   if (step.gradients[i].sparse)
     return Status(TN_INVALID, called(i) + " is sparse: tell of it with bring_rows");
@@ -78,6 +97,7 @@ Status GradientSync::State::sum(Stream& stream, const tn_span& numbers, DType dt
 
 Status GradientSync::State::bring_rows(uint32_t i, const tn_span& indices, const tn_span& values) {
   TN_TRY(refuse_unless(true));
+  TN_TRY(refuse_sent());
   TN_TRY(issuer.check(i, nullptr));
   if (!step.gradients[i].sparse)
     return Status(TN_INVALID, called(i) + " is not sparse: tell of it with ready or bring");
@@ -89,11 +109,17 @@ Status GradientSync::State::bring_rows(uint32_t i, const tn_span& indices, const
   return arrive(i, {}, {});
 }
 
-Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
+Status GradientSync::State::send(const Contribution& mine) {
   // A sum that failed ends the step here, before this rank sends what others would take for right.
   if (is_ordered() && issuer.sends()) TN_TRY(release(true));
   TN_TRY(issuer.complete(mine));
-  running = false;
+  sent = true;
+  return {};
+}
+
+Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
+  if (!sent) TN_TRY(send(mine));
+  running = sent = false;
   if (!issuer.sends()) return {};
   TN_TRY(sparse.launch(compute));
   TN_TRY(issuer.join(stream));
@@ -155,6 +181,7 @@ tn_span GradientSync::gradient(uint32_t i) const noexcept {
 
 Status GradientSync::clear(Stream& stream) {
   TN_TRY(state_->refuse_unless(state_->running));
+  TN_TRY(state_->refuse_sent());
   TN_TRY(state_->follow(stream));
   return stream.fill(TN_TRY(state_->arena.slice(0, state_->plan.tail().offset)));
 }
@@ -181,9 +208,21 @@ Status GradientSync::bring_rows(uint32_t i, const tn_span& indices, const tn_spa
 
 SparseRows GradientSync::rows(uint32_t i) const noexcept { return state_->sparse.rows(i); }
 
+Status GradientSync::send(const Contribution& mine) {
+  TN_TRY(state_->refuse_unless(true));
+  TN_TRY(state_->refuse_sent());
+  TN_TRY(state_->issuer.check(mine));
+  return state_->kept(state_->send(mine));
+}
+
+Status GradientSync::await_bucket(Stream& stream, uint32_t bucket) {
+  TN_TRY(state_->check_await(bucket));
+  return state_->kept(state_->issuer.follow(stream, bucket));
+}
+
 Status GradientSync::finish(Stream& stream, const Contribution& mine) {
   TN_TRY(state_->refuse_unless(true));
-  TN_TRY(state_->issuer.check(mine));
+  if (!state_->sent) TN_TRY(state_->issuer.check(mine));
   return state_->kept(state_->finish(stream, mine));
 }
 

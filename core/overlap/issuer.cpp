@@ -210,6 +210,7 @@ Status Issuer::launch(uint32_t bucket, const Contribution* mine) {
   work.bytes = plan_.buckets()[bucket].bytes;
   work.predicted_ns = plan_.buckets()[bucket].end_ns - plan_.buckets()[bucket].start_ns;
   TN_TRY(timeline_.measure(lane.stream, work, [&] { return submit(lane, launch); }));
+  if (!sums_.empty()) sums_[bucket] = TN_TRY(lane.stream.record());
   if (!plan_.options().sync_nccl_allreduce) return {};
   return timeline_.measure_host(work_of(TraceKind::host, bucket), [&] { return lane.stream.sync(); });
 }
@@ -266,6 +267,11 @@ Status Issuer::send_tail(Lane& lane, const Contribution& mine) {
   if (mine.found_inf.bytes == 0) return {};
   return lane.stream.copy(part(tail_, CommTail::found_inf_word * sizeof(float), sizeof(float)),
                           mine.found_inf);
+}
+
+Status Issuer::follow(Stream& stream, uint32_t bucket) {
+  return timeline_.measure(stream, work_of(TraceKind::wait, bucket),
+                           [&] { return stream.wait(sums_[bucket]); });
 }
 
 Status Issuer::join(Stream& stream) {

@@ -42,6 +42,10 @@ class Issuer {
   Status release(uint32_t buckets);
   // After `check`: the backward is over; of Backward::sync: launches the rest. [stream's thread; may fail]
   Status complete(const Contribution& mine);
+  // From now on `follow` may be called. [one thread; cannot fail]
+  void keep_points() { sums_.resize(launches_.size()); }
+  // Later work on `stream` follows bucket `bucket`, which has left in this backward. [stream's thread; may fail]
+  Status follow(Stream& stream, uint32_t bucket);
   // Later work on `stream` follows all buckets. [stream's thread; may fail]
   Status join(Stream& stream);
   // Gives those that lie elsewhere their averages, where this rank has all of them, and forgets the step.
@@ -110,6 +114,7 @@ class Issuer {
   Timeline timeline_{};
   std::vector<Hooked> hooked_{};
   std::vector<Member> members_{};
+  std::vector<Point> sums_{};                         // when each bucket is summed; empty: nobody asks
   std::vector<uint32_t> last_of_lane_{};              // the last bucket of each
   std::vector<uint32_t> first_bucket_{}, buckets_{};  // of gradient g: buckets_[first_bucket_[g] … [g + 1])
   TailStage stage_{};

@@ -108,6 +108,7 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
   step.loss_scaling = options.loss_scaling;
   step.clip_global_norm = options.clip_global_norm;
   step.uneven_batches = options.uneven_batches;
+  step.updates_wait = options.updates_wait;
   arrivals = overlap::Arrivals(step.gradients.size());
   target = target_of(device, comm, options.target);
   basis = {.costs_given = overlap::has_costs(target, asked.sharded),
@@ -179,6 +180,7 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
     lanes = std::move(more);
     const std::span<Lane> used = std::span(lanes).first(next.streams());
     issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook, options.timeline));
+    if (options.average == Average::none && next.gate().empty()) issuer.keep_points();
     if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh, options.timeline));
     sparse = TN_TRY(SparseLane::prepare(device, lanes[0], next, options.average, options.timeline));
     arena = std::move(fresh);

@@ -38,6 +38,7 @@ struct GradientSync::State {
   Result<bool> adopt(Result<CommPlan> planned);
   Result<bool> replan(bool judged);
   Result<bool> begin(Stream& on, Backward how);
+  Status send(const Contribution& mine);
   Status finish(Stream& stream, const Contribution& mine);
   Status tell(uint32_t i, const Point& when, const tn_span* from);
   Status bring_rows(uint32_t i, const tn_span& indices, const tn_span& values);
@@ -52,6 +53,8 @@ struct GradientSync::State {
   Status refuse_unless(bool running) const;
   Status refuse_unless_sharded(const char* call) const;
   Status refuse_ungathered() const;
+  Status refuse_sent() const;
+  Status check_await(uint32_t bucket) const;
   Status let_go();
   Status follow(Stream& stream);
   bool is_measured() const noexcept;
@@ -87,6 +90,7 @@ struct GradientSync::State {
   uint64_t steps = 0;            // that were sent
   overlap::CopyTotals copied{};  // by issuers before this one
   bool running = false, measured = false;
+  bool sent = false;        // the backward that runs, by `send`
   bool ungathered = false;  // sharded mode: the last step is finished, and its updates have not gone to all
 };
 

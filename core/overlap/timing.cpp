@@ -111,6 +111,7 @@ std::string gate_of(const StepProfile& step) {
   if (step.loss_scaling) reasons.push_back("loss scaling");
   if (step.clip_global_norm) reasons.push_back("clipping by global norm");
   if (step.uneven_batches) reasons.push_back("possibly uneven batches");
+  if (step.updates_wait) reasons.push_back("enable_backward_optimizer_op_deps");
   return base::join(reasons, ", ");
 }
 

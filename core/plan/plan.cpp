@@ -51,6 +51,7 @@ class Planner {
       state_->exchanges = std::move(exchanges.all);
       state_->sums = std::move(exchanges.sums);
       state_->first_late = exchanges.first_late;
+      state_->first_with_all = exchanges.first_with_all;
       state_->launches.clear();
       state_->apart.clear();
       pieces_.clear();
@@ -59,6 +60,7 @@ class Planner {
       for (uint32_t at = 0; at < state_->cut.groups.size(); ++at) {
         again = TN_TRY(compile(state_->cut.groups[at], at));
         if (again) break;
+        state_->launches.back().sums = std::move(exchanges.read[at]);
       }
       if (!again) return {};
     }

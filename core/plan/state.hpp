@@ -35,7 +35,8 @@ struct Plan::State {
     Slot workspace{};
     std::string name{};  // in timelines, and what it counts as there
     TraceKind kind = TraceKind::kernel;
-    uint64_t bytes = 0;  // that it reads and writes
+    uint64_t bytes = 0;            // that it reads and writes
+    std::vector<uint32_t> sums{};  // exchanges whose sums it reads itself, ascending
   };
   // What the caller binds.
   struct Bound {
@@ -70,7 +71,8 @@ struct Plan::State {
   std::vector<Launch> launches{};
   std::vector<Exchange> exchanges{};
   std::vector<Sum> sums{};  // in the order of their launches
-  uint32_t first_late = 0;  // the first launch that needs an exchange, or all that there are
+  // The first launch that needs an exchange; the first that needs an input of with_sums. All that there are, where none does.
+  uint32_t first_late = 0, first_with_all = 0;
   std::vector<Bound> bound{};
   std::unordered_map<std::string, uint32_t> names{};  // of `bound`, but those of exchanges
   uint64_t block_bytes = 0, bytes_without_reuse = 0;

@@ -67,14 +67,26 @@ Outcome of_pieces(const Strategy& s) {
                 "only bucket_mode automatic cuts gradients");
 }
 
+// What makes updates wait for all gradients, whatever is asked for; "" when nothing does.
+std::string gates(const Strategy& s) {
+  std::vector<std::string> out;
+  if (s.amp && s.amp_dtype == f16) out.emplace_back("loss scaling of amp_dtype f16");
+  if (s.clip_global_norm) out.emplace_back("clip_global_norm");
+  if (s.uneven_batches) out.emplace_back("uneven_batches");
+  return base::join(out, ", ");
+}
+
+Outcome of_updates(const Strategy& s) {
+  if (s.enable_backward_optimizer_op_deps || gates(s).empty()) return {};
+  return {"true", "all updates wait for the last bucket: " + gates(s)};
+}
+
 Outcome of_priority(const Strategy& s) {
   if (!s.priority) return {};
-  const char* gate = s.amp && s.amp_dtype == f16 ? "loss scaling of amp_dtype f16"
-                     : s.clip_global_norm        ? "clip_global_norm"
-                     : s.uneven_batches          ? "uneven_batches"
-                                                 : nullptr;
-  if (gate == nullptr) return {};
-  return {none, std::string("all updates wait for the last bucket: ") + gate};
+  const std::string gate =
+      s.enable_backward_optimizer_op_deps ? "enable_backward_optimizer_op_deps" : gates(s);
+  if (gate.empty()) return {};
+  return {none, "all updates wait for the last bucket: " + gate};
 }
 
 Outcome of_drift(const Strategy& s) {
@@ -138,6 +150,7 @@ constexpr struct {
     {"fuse_broadcast_ops", of_broadcasts},
     {"partition_MB", of_pieces},
     {"priority", of_priority},
+    {"enable_backward_optimizer_op_deps", of_updates},
     {"replan_drift", of_drift},
     {"warm_up_steps", of_shards},
     {"measure_every", of_shards},

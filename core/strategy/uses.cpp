@@ -89,6 +89,7 @@ SyncOptions Strategy::sync() const {
   out.loss_scaling = amp && amp_dtype == f16;
   out.clip_global_norm = clip_global_norm;
   out.uneven_batches = uneven_batches;
+  out.updates_wait = enable_backward_optimizer_op_deps;
   return out;
 }
 
@@ -96,6 +97,7 @@ TrainingOptions Strategy::training() const {
   TrainingOptions out;
   out.stop_gradient = stop_gradient;
   out.sync_batch_norm = sync_batch_norm;
+  out.uneven_batches = uneven_batches;
   if (!sync().loss_scaling) return out;
   out.scaling = {.dynamic = use_dynamic_loss_scaling,
                  .init = init_loss_scaling,

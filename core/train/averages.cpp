@@ -33,6 +33,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.average = Average::none;
   options.loss_scaling = !from.step.scale.empty();
   options.clip_global_norm = from.step.clips;
+  options.uneven_batches = !from.step.divisor.empty();
   options.sums = !plan.sums.empty();
   options.target = from.target;
   options.timeline = from.timeline;
@@ -45,9 +46,40 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   out.sums_ = plan.sums;
   out.sums_after_.resize(plan.launches.size());
   for (uint32_t i = 0; i < plan.sums.size(); ++i) out.sums_after_[plan.sums[i].after].push_back(i);
+  for (const Plan::State::Launch& launch : plan.launches) out.reads_.push_back(launch.sums);
+  out.first_late_ = plan.first_late;
+  out.first_with_all_ = out.plan().gate().empty() ? plan.first_with_all : plan.first_late;
+  out.find_waits();
   if (const auto found = plan.names.find(from.step.divisor); found != plan.names.end())
     out.divisor_ = found->second;
   return out;
+}
+
+// Each bucket by the first launch that reads some of it.
+void Averages::find_waits() {
+  std::vector<std::vector<uint32_t>> buckets_of(exchanges_.size());
+  for (uint32_t bucket = 0; bucket < plan().buckets().size(); ++bucket) {
+    for (const BucketMember& member : plan().buckets()[bucket].members)
+      buckets_of[member.gradient].push_back(bucket);
+  }
+  std::vector<bool> awaited(plan().buckets().size());
+  waits_.assign(reads_.size(), {});
+  for (uint32_t at = first_late_; at < first_with_all_; ++at) {
+    for (const uint32_t i : reads_[at]) {
+      for (const uint32_t bucket : buckets_of[i]) {
+        if (awaited[bucket]) continue;
+        awaited[bucket] = true;
+        waits_[at].push_back(bucket);
+      }
+    }
+  }
+}
+
+Result<bool> Averages::begin(Stream& compute) {
+  const bool moved = TN_TRY(sync_.begin(compute));
+  if (moved) find_waits();
+  phase_ = Phase::backward;
+  return moved;
 }
 
 void Averages::bind(std::span<tn_span> bound) const {
@@ -69,6 +101,29 @@ std::vector<uint32_t> Averages::departures() const {
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+std::vector<uint32_t> Averages::arrivals() const {
+  std::vector<uint32_t> out{first_late_};
+  for (uint32_t at = first_late_ + 1; at < first_with_all_; ++at)
+    if (!waits_[at].empty()) out.push_back(at);
+  if (first_with_all_ > first_late_) out.push_back(first_with_all_);
+  return out;
+}
+
+Status Averages::await(Stream& compute, uint32_t at) {
+  if (at < first_late_ || phase_ == Phase::finished) return {};
+  if (at >= first_with_all_) return finish(compute);
+  if (phase_ == Phase::backward) TN_TRY(sync_.send());
+  phase_ = Phase::updates;
+  for (const uint32_t bucket : waits_[at]) TN_TRY(sync_.await_bucket(compute, bucket));
+  return {};
+}
+
+Status Averages::finish(Stream& compute) {
+  if (phase_ == Phase::finished) return {};
+  phase_ = Phase::finished;
+  return sync_.finish(compute);
 }
 
 Status Averages::made(Stream& compute, uint32_t at, const tn_span& block) {

@@ -2,7 +2,8 @@
 // averages.hpp: the sums over ranks of a step: gradients, which leave while the launches before them still run, and what forward
 // or backward itself needs.
 //
-// Invariant: a gradient is made where it is sent from, unless somebody else reads it, too; then it is copied there.
+// Invariant: a gradient is made where it is sent from, unless somebody else reads it, too; then it is copied there. No launch that
+// reads a sum is enqueued before the compute stream waits for each bucket that has some of it.
 #pragma once
 
 #include "plan/state.hpp"
@@ -26,31 +27,44 @@ class Averages {
   static Result<Averages> open(const Open& from, Device& device, Communicator& comm);
 
   // A step begins: true when gradients have new places. [one thread; may block; may fail]
-  Result<bool> begin(Stream& compute) { return sync_.begin(compute); }
+  Result<bool> begin(Stream& compute);
   // Into `bound`, a span for each of what the caller of a plan binds: where sums are, and what they are divided by.
   void bind(std::span<tn_span> bound) const;
   // The step that began is measured, gradient by gradient. [one thread; does not block; cannot fail]
   bool measures() const noexcept { return sync_.measures(); }
   // Launches after which something leaves: the last of a bucket, or what has to be copied at once. Ascending.
   std::vector<uint32_t> departures() const;
+  // Launches before which sums are waited for. Ascending.
+  std::vector<uint32_t> arrivals() const;
   // Launch `at` was enqueued: what it makes leaves, and what later launches need summed is. `block` is the run's memory.
   // [one thread; may block; may fail]
   Status made(Stream& compute, uint32_t at, const tn_span& block);
-  // Launches from here on find the sums. [one thread; does not block; may fail]
-  Status finish(Stream& compute) { return sync_.finish(compute); }
+  // Launch `at` is the next one: it finds the sums that it needs. [one thread; does not block; may fail]
+  Status await(Stream& compute, uint32_t at);
+  // All launches were enqueued: the step is over. [one thread; does not block; may fail]
+  Status finish(Stream& compute);
 
   const CommPlan& plan() const noexcept { return sync_.plan(); }
   size_t gradients() const noexcept { return exchanges_.size(); }
   size_t sums() const noexcept { return sums_.size(); }
 
  private:
+  enum class Phase : uint8_t { backward, updates, finished };
+
   explicit Averages(GradientSync sync) noexcept : sync_(std::move(sync)) {}
+  void find_waits();
+
   GradientSync sync_;
   std::vector<Plan::State::Exchange> exchanges_{};
   std::vector<Plan::State::Sum> sums_{};
   std::vector<std::vector<uint32_t>> after_{};       // per launch: positions in exchanges_
   std::vector<std::vector<uint32_t>> sums_after_{};  // and in sums_
-  uint32_t divisor_ = TN_ABSENT;                     // its number among what is bound
+  std::vector<std::vector<uint32_t>> reads_{};  // per launch: positions in exchanges_ whose sums it reads
+  std::vector<std::vector<uint32_t>> waits_{};  // per launch: buckets that no launch before it has waited for
+  uint32_t first_late_ = 0;                     // the first launch that needs a sum
+  uint32_t first_with_all_ = 0;                 // the first that needs all, and the divisor
+  uint32_t divisor_ = TN_ABSENT;                // its number among what is bound
+  Phase phase_ = Phase::finished;
 };
 
 }  // namespace tenon::train

@@ -32,7 +32,10 @@ void State::bind() {
 std::vector<train::Replays::Stretch> State::stretches() const {
   std::vector<uint32_t> ends = averages ? averages->departures() : std::vector<uint32_t>();
   for (uint32_t& end : ends) ++end;
-  if (averages) ends.push_back(plan.state().first_late);
+  if (averages) {
+    const std::vector<uint32_t> begins = averages->arrivals();
+    ends.insert(ends.end(), begins.begin(), begins.end());
+  }
   ends.push_back(launches.count());
   std::sort(ends.begin(), ends.end());
   std::vector<train::Replays::Stretch> out;
@@ -90,12 +93,11 @@ Status State::enqueue(std::span<const Binding> given) {
     replays.put(input++, span);
   }));
   replays.begin(lasting.in_turns() > 0 ? lasting.turn() : 0, averages && averages->measures());
-  const uint32_t late = averages ? plan.state().first_late : TN_ABSENT;
   for (size_t i = 0; i < replays.stretches().size(); ++i) {
-    if (replays.stretches()[i].first == late) TN_TRY(averages->finish(compute));
+    if (averages) TN_TRY(averages->await(compute, replays.stretches()[i].first));
     TN_TRY(enqueue_stretch(i));
   }
-  if (launches.count() == late) TN_TRY(averages->finish(compute));
+  if (averages) TN_TRY(averages->finish(compute));
   replays.end();
   TN_TRY(inputs.used(compute));
   lasting.renewed();

@@ -4,6 +4,8 @@
 #include "graph/columns.hpp"
 #include "train/state.hpp"
 
+#include <algorithm>
+
 namespace tenon {
 namespace {
 
@@ -37,6 +39,20 @@ std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
     out += base::counted(updates, std::string(name(op)) + " operator") + ", after fusion " +
            std::to_string(launches) + '\n';
   return out;
+}
+
+// "updates  in 4 parts, each behind its own buckets", "updates  wait for all gradients: loss scaling"
+std::string updates_line(const Executor::State& s) {
+  const std::string gate = s.averages->plan().gate();
+  if (!gate.empty()) return "updates  wait for all gradients: " + gate + '\n';
+  size_t parts = 0;
+  for (const FusionGroup& group : s.plan.cut().groups) {
+    parts += std::any_of(group.nodes.begin(), group.nodes.end(), [&](uint32_t node) {
+      return graph::columns_of(s.plan.graph().nodes()[node].op).family == graph::Family::OPTIMIZER;
+    });
+  }
+  if (parts == 1) return "updates  in one part, behind all gradients: more launches would not pay\n";
+  return "updates  in " + base::counted(parts, "part") + ", each behind its own buckets\n";
 }
 
 }  // namespace
@@ -79,6 +95,7 @@ std::string Executor::explain() const {
   out += why.empty() ? std::to_string(f.launches) + " launches as " + std::to_string(f.stretches) + ", " +
                            base::counted(f.replayed, "step") + " replayed so far\n"
                      : "none: " + why + '\n';
+  if (s.averages) out += updates_line(s);
   if (s.averages && s.averages->sums() > 0)
     out += "sums     " + base::counted(s.averages->sums(), "sum") + " over ranks inside the step\n";
   out += memory_line(f);

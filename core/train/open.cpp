@@ -16,11 +16,9 @@ Status check(const TrainingGraph& step, const Strategy& strategy, const Communic
     return Status(
         TN_UNSUPPORTED,
         "executor: sharded = true: whole steps have no sharded mode yet; set it false, or use GradientSync");
-  const auto& known = step.graph.communicators();
-  const int64_t ranks = step.divisor.empty() ? 1 : known.begin()->second;
-  const int64_t size = comm ? comm.size() : 1;
-  if (ranks == size) return {};
-  return Status(TN_INVALID, "executor: the step is for " + std::to_string(ranks) +
+  const uint32_t size = comm ? comm.size() : 1;
+  if (step.ranks == size) return {};
+  return Status(TN_INVALID, "executor: the step is for " + std::to_string(step.ranks) +
                                 " ranks, the communicator has " + std::to_string(size) +
                                 ": give TrainingOptions::ranks its size");
 }
@@ -80,13 +78,14 @@ Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const
   const FusionTarget target = TN_TRY(fusion_target(s.device));
   PlanOptions planned{.fusion = strategy.fusion(target), .compile = options.compile};
   if (!step.divisor.empty()) planned.with_sums = {step.divisor};
+  planned.fusion.updates_by_arrival = step.divisor.empty() && !strategy.enable_backward_optimizer_op_deps;
   s.plan = TN_TRY(tenon::plan(work, s.device, planned));
   s.notes = std::move(work.notes);
   s.block = TN_TRY(s.device.allocate(s.compute, s.plan.memory_bytes()));
   s.lasting = TN_TRY(train::Lasting::open({s.step, s.plan, work.masters}, s.device, s.compute));
   s.inputs = TN_TRY(train::Inputs::open(s.plan, step.divisor, s.device, s.compute));
   TN_TRY(open_outputs(s));
-  if (!step.divisor.empty()) {
+  if (step.ranks > 1) {
     s.averages = TN_TRY(
         train::Averages::open({s.step, s.plan, s.strategy, options.target, s.timeline}, s.device, s.comm));
   }

@@ -207,9 +207,14 @@ class Maker {
   // The gradients, summed over ranks.
   Result<std::vector<Value>> backward(Value seed) {
     std::vector<Value> gradients = TN_TRY(g_.gradients(g_.value(loss_.index), trained_, seed));
+    out_.ranks = options_.ranks;
     if (options_.ranks == 1) return gradients;
-    out_.divisor = std::string(prefix) + "divisor";
-    divisor_ = g_.input(out_.divisor, {f32, {}});
+    if (options_.uneven_batches) {
+      out_.divisor = std::string(prefix) + "divisor";
+      divisor_ = g_.input(out_.divisor, {f32, {}});
+    } else {
+      divisor_ = g_.constant({f32, {}}, options_.ranks);
+    }
     g_.communicator(0, options_.ranks);
     for (size_t i = 0; i < gradients.size(); ++i) {
       gradients[i] = g_.named(out_.trained[i] + ".gradient")
@@ -230,7 +235,8 @@ class Maker {
     if (options_.scaling || options_.clip_norm > 0) {
       judge(gradients);
     } else if (options_.ranks > 1) {
-      inverse = g_.named(std::string(prefix) + "inverse").reciprocal(divisor_);
+      inverse = options_.uneven_batches ? g_.named(std::string(prefix) + "inverse").reciprocal(divisor_)
+                                        : g_.constant({f32, {}}, 1.0 / options_.ranks);
     }
     if (options_.clip_norm > 0) inverse = clip(gradients);
     rate_ = scalar_param("rate", options_.optimizer.rate);

@@ -48,9 +48,11 @@ struct FusionTarget {
 struct FusionOptions {
   bool elementwise =
       true;  // groups grown over elementwise nodes, broadcasts and reduction tails (enable_auto_fusion)
-  bool patterns = true;            // fusions that the device publishes
-  bool optimizers = true;          // all optimizer updates at once (fuse_all_optimizer_ops)
-  std::vector<std::string> off{};  // rules and patterns that are not used, by name
+  bool patterns = true;    // fusions that the device publishes
+  bool optimizers = true;  // all optimizer updates at once (fuse_all_optimizer_ops)
+  // Updates that need different sums over ranks become several groups, in the order in which the sums are sent: as many as pay.
+  bool updates_by_arrival = false;
+  std::vector<std::string> off{};                     // rules and patterns that are not used, by name
   std::vector<std::vector<std::string>> must_fuse{};  // each list is one group, or `fuse` fails and says why
   std::vector<std::string> never_fuse{};              // nodes that stay alone
   uint32_t max_nodes = 256;                           // of one elementwise group

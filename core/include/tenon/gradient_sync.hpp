@@ -29,6 +29,17 @@
 //     TN_TRY(sync.sum(stream, numbers, tenon::f32));
 //     …;                                       // what is enqueued on `stream` now finds those of all ranks
 //
+// With Average::none and nothing that makes updates wait (plan().gate() is empty) they may start bucket by bucket, while the last
+// buckets are on their way:
+//
+//     …;                                       // backward and ready, as above
+//     TN_TRY(sync.send({.samples = 32}));      // the last bucket leaves
+//     for (each bucket b of sync.plan().buckets()) {
+//       TN_TRY(sync.await_bucket(stream, b));
+//       …;                                     // enqueue on `stream` the updates of its members, which divide by themselves
+//     }
+//     TN_TRY(sync.finish(stream));
+//
 // Invariant: every rank launches the buckets of one plan in one order, whatever order its own gradients come in. Ranks that
 // would not are told before the first launch.
 #pragma once
@@ -66,7 +77,7 @@ struct SyncOptions {
   uint32_t warm_up_steps = 3;  // measured, then planned anew with what was found; 0: the first plan stays
   uint32_t measure_every = 0;  // steps until one is measured again, and judged by replan_drift; 0: never
   // Each makes updates wait for the last bucket; see StepProfile.
-  bool loss_scaling = false, clip_global_norm = false, uneven_batches = true;
+  bool loss_scaling = false, clip_global_norm = false, uneven_batches = true, updates_wait = false;
   // Known costs: of all_reduce on each route, in sharded mode of reduce_scatter and all_gather; measured during creation
   // otherwise. Ranks, alignment and name are filled in. Routes through groups (hierarchy.hpp) are made when one has a cost here, or
   // use_hierarchical_allreduce or hierarchical_allreduce_inter_nranks asks for them (0: groups by host).
@@ -164,6 +175,16 @@ class TN_API GradientSync {
   // averages of all ranks; in sharded mode in `shards` only, and what else is in gradients is undefined. TN_INVALID for too
   // many samples. [stream's thread; does not block, unless sync_nccl_allreduce, or a sum or the last but one finish is not done; may fail]
   Status finish(Stream& stream, const Contribution& mine = {});
+
+  // The first half of `finish`, which after it sends nothing and does not look at its contribution: all gradients of this backward
+  // were told of, and the last bucket leaves. TN_INVALID for too many samples, or a second time.
+  // [stream's thread; does not block, unless as finish; may fail]
+  Status send(const Contribution& mine = {});
+  // Between `send` and `finish`: later work on `stream` finds the sums over all ranks, in sharded mode of this rank's shard, of what
+  // bucket `bucket` of plan() holds, in its place and not divided, whatever else is on its way. A gradient that is cut has several. Such
+  // work is enqueued on the stream of `finish`, or that stream waits for it before. TN_INVALID unless Average::none; where plan().gate()
+  // tells why updates wait; for a bucket that the plan has not. [stream's thread; does not block; may fail]
+  Status await_bucket(Stream& stream, uint32_t bucket);
 
   // A sum that forward or backward itself needs, with SyncOptions::sums: `numbers`, of this rank by what is on `stream` so far, become
   // those of all ranks, in place, for later work on `stream`. It goes on a stream and a communicator of its own, before buckets

@@ -101,7 +101,8 @@ struct Strategy {
   // For GradientSync and plan_communication. [any-thread; does not block; cannot fail]
   TN_API OverlapOptions overlap() const;
   TN_API SyncOptions sync() const;
-  // For training_graph: loss scaling, where amp computes in f16, and stop_gradient. The optimizer is the caller's.
+  // For training_graph: loss scaling, where amp computes in f16, stop_gradient, sync_batch_norm, uneven_batches. The optimizer and
+  // the number of ranks are the caller's.
   // [any-thread; does not block; cannot fail]
   TN_API TrainingOptions training() const;
   // For RuntimeOptions::options: those that are not left to their default. [any-thread; does not block; cannot fail]

@@ -53,7 +53,10 @@ struct TrainingOptions {
   double clip_norm = 0;  // gradients are made shorter where their common norm is more; 0: never
   std::vector<std::string> stop_gradient{};  // parameters that are not trained, by name as in Optimizer
   std::vector<Renewed> renewed{};            // of the model itself
-  uint32_t ranks = 1;  // whose gradients are summed, and divided by the step's input `divisor`
+  uint32_t ranks = 1;                        // whose gradients are summed, and divided
+  // Sums are divided by the step's input `divisor`, which is known when all gradients are summed, so updates wait for that. False: all
+  // ranks bring as many samples, and sums are divided by the number of ranks, for which nobody waits.
+  bool uneven_batches = true;
   // batch_norm_train with the mean and variance of all ranks' samples, of which each has as many; no change for one rank.
   bool sync_batch_norm = false;
 };
@@ -77,10 +80,11 @@ struct TrainingGraph {
   std::vector<Master> masters{};  // of weights that the model has in halves
   std::string loss{};             // output
   std::string rate{};             // parameter
-  std::string divisor{};          // input: by which sums over ranks are divided; "" for one rank
-  std::string scale{};            // parameter: of the loss
-  std::string scale_used{};       // output: the scale as the step had it
-  std::string found_inf{};        // output: 1 after a bad step
+  uint32_t ranks = 1;             // that run it together
+  std::string divisor{};     // input: by which sums over ranks are divided; "" for a number that is known
+  std::string scale{};       // parameter: of the loss
+  std::string scale_used{};  // output: the scale as the step had it
+  std::string found_inf{};   // output: 1 after a bad step
   bool clips = false;
   std::vector<passes::Note> notes{};  // what was changed of the model, and why not
   // Nodes, by a value they make, that compute in f32 whatever mixed precision does to the model.

@@ -13,12 +13,20 @@ using overlap_test::Rank;
 using overlap_test::together;
 
 TEST_CASE("allocations: a step allocates nothing, of one rank and of two") {
-  for (const uint32_t size : {1u, 2u}) {
-    together(size, [&](Rank& r) -> Status {
+  struct Case {
+    uint32_t size;
+    bool waits;  // updates for all gradients
+  };
+  for (const auto [size, waits] : {Case{1, true}, Case{2, true}, Case{2, false}}) {
+    together(size, [size = size, waits = waits](Rank& r) -> Status {
       Strategy strategy;
       strategy.warm_up_steps = 1;
-      const TrainingGraph step =
-          TN_TRY(training_graph(network(4), "loss", {.optimizer = {.op = Op::adam}, .ranks = size}));
+      strategy.uneven_batches = strategy.fuse_all_optimizer_ops = waits;
+      if (!waits) strategy.bucket_mode = BucketRule::per_tensor;
+      TrainingOptions options = strategy.training();
+      options.optimizer = {.op = Op::adam};
+      options.ranks = size;
+      const TrainingGraph step = TN_TRY(training_graph(network(4), "loss", options));
       Executor executor = TN_TRY(Executor::open(step, r.device, strategy, size > 1 ? r.comm : Communicator(),
                                                 {.target = eager_target()}));
       TN_TRY(begin(executor, 1));

@@ -45,9 +45,15 @@ const std::string& cache() {
   return folder.path();
 }
 
-Strategy way(bool capture) {
+struct Manner {
+  bool capture = false;
+  bool by_bucket = false;  // updates start so
+};
+
+Strategy way(const Manner& manner) {
   Strategy out;
-  out.capture = capture;
+  out.capture = manner.capture;
+  out.uneven_batches = out.fuse_all_optimizer_ops = !manner.by_bucket;
   out.bucket_mode = BucketRule::per_tensor;
   out.nccl_comm_num = 3;
   return out;
@@ -69,7 +75,7 @@ Status train(Rank& r, const Strategy& strategy, Everything& out) {
   return {};
 }
 
-Weights trained(bool capture, const std::string& settings) {
+Weights trained(const Manner& manner, const std::string& settings) {
   configure(settings);
   auto runtime =
       comm_test::runtime({{"cuda.cache", cache()}, {"cuda.cublaslt", "off"}, {"cuda.cudnn", "off"}});
@@ -77,7 +83,7 @@ Weights trained(bool capture, const std::string& settings) {
   const auto device = runtime->device("cuda");
   REQUIRE_MESSAGE(device.ok(), device.message());
   Weights out;
-  together(*device, size, [&](Rank& r) { return train(r, way(capture), out[r.rank]); });
+  together(*device, size, [&](Rank& r) { return train(r, way(manner), out[r.rank]); });
   return out;
 }
 
@@ -90,15 +96,17 @@ TEST_CASE("cuda order: whole steps give the same weights in every order that was
   const uint64_t first = tenon::test::seed() % 1'000'000;
   const int count = tenon::test::full_or("adversarial seeds", 10, 1000);
   int wrong = 0;
-  for (const bool capture : {false, true}) {
-    CAPTURE(capture);
-    const Weights meant = trained(capture, "");
+  const Manner manners[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+  for (size_t i = 0; i < std::size(manners); ++i) {
+    CAPTURE(manners[i].capture);
+    CAPTURE(manners[i].by_bucket);
+    const Weights meant = trained(manners[i], "");
     CHECK(!meant[0].empty());
     CHECK(meant[0] == meant[1]);
-    // Half of the seeds for each.
-    for (uint64_t seed = first + (capture ? 1 : 0); seed < first + static_cast<uint64_t>(count); seed += 2) {
+    // Each has its share of the seeds.
+    for (uint64_t seed = first + i; seed < first + static_cast<uint64_t>(count); seed += std::size(manners)) {
       CAPTURE(seed);
-      const bool right = trained(capture, adversary(seed)) == meant;
+      const bool right = trained(manners[i], adversary(seed)) == meant;
       CHECK(right);
       wrong += right ? 0 : 1;
     }
@@ -111,13 +119,13 @@ TEST_CASE("cuda order: a wait that the driver drops spoils the weights in some o
   constexpr int first = 40, span = 120;
   constexpr uint64_t tries = 6;
   const int count = tenon::test::full_or("planted missing waits", 6, 40);
-  const Weights meant = trained(false, "");
+  const Weights meant = trained({}, "");
   int caught = 0;
   for (int plant = 0; plant < count; ++plant) {
     const std::string dropped = ",drop_wait=" + std::to_string(first + span * plant / count);
     bool seen = false;
     for (uint64_t seed = 1; seed <= tries && !seen; ++seed)
-      seen = trained(false, adversary(seed) + dropped) != meant;
+      seen = trained({}, adversary(seed) + dropped) != meant;
     caught += seen ? 1 : 0;
   }
   MESSAGE("planted missing waits found: ", caught, " of ", count);

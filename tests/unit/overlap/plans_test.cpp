@@ -105,6 +105,8 @@ TEST_CASE("plans: what makes updates wait is named, and without it they start bu
         "loss scaling, clipping by global norm, possibly uneven batches");
   step.loss_scaling = step.clip_global_norm = step.uneven_batches = false;
   CHECK(test::planned(step, figure_target()).gate() == "");
+  step.updates_wait = true;
+  CHECK(test::planned(step, figure_target()).gate() == "enable_backward_optimizer_op_deps");
 }
 
 TEST_CASE("plans: where updates start early, what the next forward needs first goes first and hides more") {

@@ -49,11 +49,36 @@ TEST_CASE("exchanges: groups before, groups behind, each in its order") {
   REQUIRE_MESSAGE(out.ok(), out.message());
   std::vector<uint32_t> order;
   for (const FusionGroup& group : cut.groups) order.push_back(group.nodes[0]);
-  CHECK(order == std::vector<uint32_t>{0, 3, 6, 2, 5, 7, 8, 9});
+  CHECK(order == std::vector<uint32_t>{0, 3, 6, 2, 7, 5, 8, 9});
   CHECK(out->first_late == 3);
+  CHECK(out->first_with_all == 5);
+  CHECK(out->read == std::vector<std::vector<uint32_t>>{{}, {}, {}, {0}, {1}, {}, {}, {}});
   REQUIRE(out->all.size() == 2);
   CHECK(out->all[0].after == 0);
   CHECK(out->all[1].after == 1);
+}
+
+TEST_CASE("exchanges: who needs what is sent first comes first, whatever else stands before it") {
+  Graph g = ranked();
+  const auto x = g.input("x", {f32, {4}});
+  const auto a = g.neg(x), b = g.square(x), c = g.abs(x);  // 0, 1, 2
+  const auto sum_c = g.all_reduce(c, sum);                 // 3
+  const auto sum_b = g.all_reduce(b, sum);                 // 4
+  const auto sum_a = g.all_reduce(a, sum);                 // 5
+  const auto of_c = g.neg(sum_c);                          // 6
+  const auto of_b_and_c = g.add(sum_b, of_c);              // 7
+  const auto of_b = g.neg(sum_b);                          // 8
+  const auto of_a = g.neg(sum_a);                          // 9
+  g.output("o", g.add(g.add(of_a, of_b), of_b_and_c));     // 10, 11
+  FusionCut cut = alone(g);
+  const auto out = plan_room::take_out(g, cut, {});
+  REQUIRE_MESSAGE(out.ok(), out.message());
+  std::vector<uint32_t> order;
+  for (const FusionGroup& group : cut.groups) order.push_back(group.nodes[0]);
+  CHECK(order == std::vector<uint32_t>{0, 1, 2, 9, 8, 10, 6, 7, 11});
+  CHECK(out->first_with_all == 9);
+  CHECK(out->read[3] == std::vector<uint32_t>{2});
+  CHECK(out->read[7] == std::vector<uint32_t>{1});  // that of c it has from another
 }
 
 TEST_CASE("exchanges: what cannot be done between launches is refused with its node") {

@@ -155,6 +155,25 @@ TEST_CASE("strategy: options that others switch off say which") {
   comes_to("uneven_batches = false\namp = true\namp_dtype = \"f16\"", "priority", "no effect",
            "loss scaling");
   comes_to("uneven_batches = false", "priority", "true", "");
+  comes_to("uneven_batches = false\nenable_backward_optimizer_op_deps = true", "priority", "no effect",
+           "enable_backward_optimizer_op_deps");
+}
+
+TEST_CASE("strategy: what makes updates wait for all gradients is named, all of it") {
+  const char* const option = "enable_backward_optimizer_op_deps";
+  comes_to("", option, "true", "all updates wait for the last bucket: uneven_batches");
+  comes_to("uneven_batches = false", option, "false", "");
+  CHECK(effective(read("uneven_batches = false"), option).reason.empty());
+  comes_to("uneven_batches = false\nclip_global_norm = true", option, "true", ": clip_global_norm");
+  comes_to("uneven_batches = false\namp = true\namp_dtype = \"f16\"", option, "true",
+           ": loss scaling of amp_dtype f16");
+  comes_to("clip_global_norm = true\namp = true\namp_dtype = \"f16\"", option, "true",
+           ": loss scaling of amp_dtype f16, clip_global_norm, uneven_batches");
+  CHECK(effective(preset("documents"), option).reason.empty());
+  CHECK(preset("documents").sync().updates_wait);
+  CHECK_FALSE(Strategy{}.sync().updates_wait);
+  CHECK(Strategy{}.training().uneven_batches);
+  CHECK_FALSE(read("uneven_batches = false").training().uneven_batches);
 }
 
 TEST_CASE(

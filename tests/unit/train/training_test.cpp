@@ -85,6 +85,33 @@ TEST_CASE("training: nothing that was not asked for") {
   CHECK(count(made(model(), {.scaling = LossScaling{.dynamic = false}}).graph, Op::update_loss_scaling) == 0);
 }
 
+TEST_CASE("training: sums are divided by what ranks tell, or by their number, which nobody has to tell") {
+  const TrainingGraph told = made(model(), {.ranks = 4});
+  CHECK(told.ranks == 4);
+  CHECK(told.divisor == "training.divisor");
+  CHECK(count(told.graph, Op::reciprocal) == 1);
+  // The number that the first `op` has as this input.
+  const auto number_of = [](const TrainingGraph& step, Op op, size_t input) {
+    const auto nodes = step.graph.nodes();
+    const auto found =
+        std::find_if(nodes.begin(), nodes.end(), [&](const Graph::Node& node) { return node.op == op; });
+    const Graph::Node& source = nodes[step.graph.values()[found->inputs[input]].producer];
+    REQUIRE(source.op == Op::constant);
+    const auto value = std::find_if(source.attributes.begin(), source.attributes.end(),
+                                    [](const Attribute& a) { return a.name == "value"; });
+    return std::get<double>(value->value);
+  };
+  const TrainingGraph known = made(model(), {.ranks = 4, .uneven_batches = false});
+  CHECK(known.ranks == 4);
+  CHECK(known.divisor.empty());
+  CHECK(count(known.graph, Op::reciprocal) == 0);
+  CHECK(count(known.graph, Op::all_reduce) == 2);
+  CHECK(number_of(known, Op::sgd, 5) == 0.25);
+  const TrainingGraph clipped = made(model(), {.clip_norm = 1, .ranks = 3, .uneven_batches = false});
+  CHECK(number_of(clipped, Op::check_finite_and_unscale, 0) == 3);
+  CHECK(made(model(), {.uneven_batches = false}).ranks == 1);
+}
+
 TEST_CASE("training: names say what is not trained and what does not decay") {
   const TrainingGraph step =
       made(model(), {.optimizer = {.attributes = {{"weight_decay", 0.5}}, .no_decay = {"*.b"}}});
