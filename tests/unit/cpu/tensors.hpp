@@ -135,7 +135,7 @@ inline Number get(const std::byte* at, uint32_t dtype) {
   }
   const uint16_t bits = raw<uint16_t>(at);
   const FloatForm form = form_of(dtype);
-  const int mantissa_bits = form.bits - 1, bias = form.most;
+  const int mantissa_bits = std::min(form.bits, 11) - 1, bias = form.most;  // of a half
   const int exponent = (bits & 0x7fff) >> mantissa_bits;
   const Number mantissa = bits & ((1 << mantissa_bits) - 1);
   Number value = exponent == 0 ? std::ldexp(mantissa, form.least - mantissa_bits)
@@ -159,7 +159,7 @@ inline void put(std::byte* at, uint32_t dtype, Number x) {
     return;
   }
   const FloatForm form = form_of(dtype);
-  const int mantissa_bits = form.bits - 1, bias = form.most;
+  const int mantissa_bits = std::min(form.bits, 11) - 1, bias = form.most;  // of a half
   int bits = (2 * bias + 1) << mantissa_bits;
   if (std::isnan(x))
     bits |= 1 << (mantissa_bits - 1);
