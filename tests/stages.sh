@@ -38,11 +38,21 @@ needed_stage() {
 minutes() { awk -v seconds="$1" 'BEGIN { printf "%.1f", seconds / 60 }'; }
 
 # Adds the closing lines of ctest in a log to the totals; COUNTED says them in words. A second summary is
-# that of run_alone: of what failed in the first, the failures that stay.
+# that of run_alone: of what failed in the first, the failures that stay. A run in a bare system has said by itself what
+# all of its stages come to.
 count_tests() {
-  local total=0 failed=0 again=0 skipped count
+  local total=0 failed=0 again=0 skipped count nested missed
   COUNTED=
-  while read -r failed count; do
+  nested=$(sed -nE 's/^([0-9]+) tests passed, ([0-9]+) skipped$/\1 \2/p' "$1" | tail -n 1)
+  if [[ -n $nested ]]; then
+    read -r count skipped <<<"$nested"
+    failed=$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of [0-9]+.*/\1/p' "$1" | tail -n 1)
+    PASSED_TESTS=$((PASSED_TESTS + count)) FAILED_TESTS=$((FAILED_TESTS + failed)) SKIPPED_TESTS=$((SKIPPED_TESTS + skipped))
+    COUNTED="$((count + failed + skipped)) tests, $failed failed, $skipped skipped"
+    return 0
+  fi
+  while read -r missed count; do
+    failed=$missed  # what `read` reads into is empty behind the last line
     again=$((total > 0 ? count - failed : 0))
     total=$((total > 0 ? total : count))
     COUNTED="$((total - failed)) passed, $failed failed"
@@ -148,8 +158,8 @@ part_release() {
   [[ $STAGE_STATUS -ne 0 ]] || stage "package, binaries, conformance (release)" run_ctest release -L '^release$'
 }
 
-# A full run takes hours: what it has shown so far is kept, whatever comes after.
-record_stages() { printf '%s\n' "${STAGES[@]}" | /usr/bin/python3 tests/full/record.py || FAILED=1; }
+# A full run takes hours: what it has shown so far is kept, whatever comes after, for the commit that it began with.
+record_stages() { printf '%s\n' "${STAGES[@]}" | /usr/bin/python3 tests/full/record.py "$FULL_COMMIT" || FAILED=1; }
 
 # Without options the parts ci and tsan with their short counts.
 cmd_test() {
@@ -169,6 +179,7 @@ cmd_test() {
   [[ -z $full || ${#parts[@]} -gt 0 ]] || parts=("${all[@]}")
   [[ ${#parts[@]} -gt 0 ]] || parts=(ci tsan)
   SECONDS=0
+  FULL_COMMIT=$(git rev-parse --short HEAD)
   needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
   for part in "${parts[@]}"; do
     "part_$part"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what stages of a full run showed in docs/testing.md: lines "stage|minutes|result" from standard input.
+"""record.py [COMMIT]: keeps what stages of a full run showed in docs/testing.md: lines "stage|minutes|result" from standard input.
 
 Invariant: every stage has one row, that of its last run, with the commit that it ran on; rows of other stages stay.
 """
@@ -46,8 +46,8 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=PAGE.parent, check=True, capture_output=True,
-                            text=True).stdout.strip()
+    commit = sys.argv[1] if len(sys.argv) > 1 else subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=PAGE.parent, check=True, capture_output=True, text=True).stdout.strip()
     date = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     fresh = PAGE.with_suffix(".new")
     fresh.write_text(updated(PAGE.read_text(encoding="utf-8"), sys.stdin, commit, date), encoding="utf-8")

@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -103,6 +104,8 @@ class Network(Far):
         def ip(*words):
             return subprocess.run(["ip", *words], text=True, capture_output=True)
 
+        if shutil.which("ip") is None:
+            self.skipTest("no network namespaces here: iproute2 is not installed")
         made = ip("netns", "add", space) if os.geteuid() == 0 else None
         if made is None or made.returncode != 0:
             self.skipTest(f"no network namespaces here: {made.stderr if made else 'not root'}")
