@@ -179,7 +179,7 @@ cmd_test() {
   [[ -z $full || ${#parts[@]} -gt 0 ]] || parts=("${all[@]}")
   [[ ${#parts[@]} -gt 0 ]] || parts=(ci tsan)
   SECONDS=0
-  FULL_COMMIT=$(git rev-parse --short HEAD)
+  [[ -z $full ]] || FULL_COMMIT=$(git rev-parse --short HEAD)
   needed_stage "set-up" set_up "$TEST_PACKAGES${full:+$FULL_PACKAGES}"
   for part in "${parts[@]}"; do
     "part_$part"

@@ -26,6 +26,11 @@ struct Bins {
     block->next = heads[index];
     heads[index] = block;
   }
+  template <class Visit>
+  void each(Visit visit) const {
+    for (const Block* head : heads)
+      for (const Block* block = head; block != nullptr; block = block->next) visit(*block);
+  }
   void count_out(Block* block, uint64_t asked) noexcept;
   void count_in(Block* block) noexcept;
 };

@@ -4,7 +4,7 @@
 
 #include "runtime/pool/pool.hpp"
 
-#include <algorithm>
+#include <utility>
 
 namespace tenon::runtime {
 
@@ -17,11 +17,8 @@ CapturedMemory::Collecting::Collecting(CapturedMemory& memory, Timeline& line) n
 
 CapturedMemory::Collecting::~Collecting() {
   line_.collects.store(false, std::memory_order_seq_cst);
-  for (size_t kind = 0; kind < before_.size(); ++kind) {
-    Cache* const made = line_.caches[kind].exchange(before_[kind], std::memory_order_acq_rel);
-    memory_.caches_[kind] = made;
-    memory_.holds_any_ = memory_.holds_any_ || made != nullptr;
-  }
+  for (size_t kind = 0; kind < before_.size(); ++kind)
+    memory_.caches_[kind] = line_.caches[kind].exchange(before_[kind], std::memory_order_acq_rel);
 }
 
 void CapturedMemory::note(Timeline& line) {

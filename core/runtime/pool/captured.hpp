@@ -40,7 +40,7 @@ class CapturedMemory {
   // A replay is enqueued on `line`. Allocates at the first on each stream, and where there is memory to keep.
   // [line's thread; does not block; cannot fail]
   void replayed(Timeline& line) {
-    if (holds_any_) note(line);
+    if (caches_ != std::array<Cache*, 3>{}) note(line);
   }
 
  private:
@@ -51,8 +51,7 @@ class CapturedMemory {
   void note(Timeline& line);
 
   std::shared_ptr<detail::DeviceState> device_;
-  std::array<Cache*, 3> caches_{};  // by memory kind, as in Timeline
-  bool holds_any_ = false;
+  std::array<Cache*, 3> caches_{};         // by memory kind, as in Timeline
   std::atomic<Replay*> replays_{nullptr};  // the streams, each once or a few times
 };
 

@@ -140,9 +140,9 @@ std::vector<Pool::Fence> Pool::fences() {
   for (const auto& cache : caches_) {
     if (cache->is_captured()) continue;
     with_bins(*cache, [&](const Bins& bins) {
-      for (const Block* head : bins.heads)
-        for (const Block* block = head; block != nullptr; block = block->next)
-          if (const auto fence = fence_of(block->need, cache->line())) add(cache->line(), *fence);
+      bins.each([&](const Block& block) {
+        if (const auto fence = fence_of(block.need, cache->line())) add(cache->line(), *fence);
+      });
     });
   }
   for (const Block* block = waiting_; block != nullptr; block = block->next)
@@ -168,9 +168,7 @@ std::string Pool::unrecorded() {
     if (cache->is_captured()) continue;
     uint64_t bytes = 0;
     with_bins(*cache, [&](const Bins& bins) {
-      for (const Block* head : bins.heads)
-        for (const Block* block = head; block != nullptr; block = block->next)
-          if (!fence_of(block->need, cache->line())) bytes += block->bytes;
+      bins.each([&](const Block& block) { bytes += fence_of(block.need, cache->line()) ? 0 : block.bytes; });
     });
     if (bytes != 0)
       text += "; " + amount(bytes) + " were released on stream '" + cache->line().name +
@@ -184,10 +182,8 @@ std::string Pool::captured() {
   uint64_t bytes = 0;
   for (const auto& cache : caches_) {
     if (!cache->is_captured()) continue;
-    with_bins(*cache, [&](const Bins& bins) {
-      for (const Block* head : bins.heads)
-        for (const Block* block = head; block != nullptr; block = block->next) bytes += block->bytes;
-    });
+    with_bins(*cache,
+              [&](const Bins& bins) { bins.each([&](const Block& block) { bytes += block.bytes; }); });
   }
   return bytes == 0
              ? ""

@@ -109,23 +109,25 @@ Result<std::pair<uint32_t, uint32_t>> NcclHandle::seat() {
   return std::pair(static_cast<uint32_t>(rank), static_cast<uint32_t>(size));
 }
 
-Status NcclHandle::enroll(Memory& memory) {
-  if (memory.pages() == 0) return {};
-  bool fresh = false;
+Status NcclHandle::enroll(std::span<Memory* const> memories) {
+  std::vector<Memory*> fresh;
   TN_TRY(with([&](ncclComm_t comm) -> Status {
-    if (enrolled_.contains(&memory)) return {};
-    void* handle = nullptr;
-    void* const pages = reinterpret_cast<void*>(static_cast<uintptr_t>(memory.place()));
-    TN_TRY(library_.check(library_.ncclCommRegister(comm, pages, memory.pages(), &handle), "ncclCommRegister",
-                          comm));
-    enrolled_.emplace(&memory, handle);
-    fresh = true;
+    for (Memory* const memory : memories) {
+      if (memory->pages() == 0 || enrolled_.contains(memory)) continue;
+      void* handle = nullptr;
+      void* const pages = reinterpret_cast<void*>(static_cast<uintptr_t>(memory->place()));
+      TN_TRY(library_.check(library_.ncclCommRegister(comm, pages, memory->pages(), &handle),
+                            "ncclCommRegister", comm));
+      enrolled_.emplace(memory, handle);
+      fresh.push_back(memory);
+    }
     return {};
   }));
-  if (!fresh) return {};
-  memory.before_end([weak = weak_from_this(), &memory] {
-    if (const auto handle = weak.lock()) handle->let_go(memory);
-  });
+  for (Memory* const memory : fresh) {
+    memory->before_end([weak = weak_from_this(), memory] {
+      if (const auto handle = weak.lock()) handle->let_go(*memory);
+    });
+  }
   return {};
 }
 

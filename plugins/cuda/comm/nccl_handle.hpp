@@ -46,9 +46,9 @@ class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
   // Rank and size as the library has them.
   Result<std::pair<uint32_t, uint32_t>> seat();
 
-  // Lets the library read and write the pages of `memory` themselves; done once. Nothing where it has no pages of its own.
+  // Lets the library read and write the pages of these themselves; done once for each. Nothing where one has no pages of its own.
   // [rank's thread; may block; may fail]
-  Status enroll(Memory& memory);
+  Status enroll(std::span<Memory* const> memories);
 
   // Ends it with the other ranks. [one thread; blocks; may fail]
   Status finalize(const Patience& patience);

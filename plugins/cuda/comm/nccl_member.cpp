@@ -54,13 +54,14 @@ Result<std::vector<Part>> NcclMember::parts_of(std::span<const tn_comm_op> ops) 
 // Where all ranks want it, every memory that is not borrowed: NCCL knows either all buffers of a call or none.
 Status NcclMember::enroll(std::span<const tn_comm_op> ops) const {
   if (!ticket_.enrolls) return {};
+  std::vector<Memory*> memories;
   for (const tn_comm_op& op : ops) {
     for (const tn_span* span : {&op.send, &op.recv}) {
-      if (span->space != TN_SPACE_MEMORY || span->memory == nullptr || span->bytes == 0) continue;
-      TN_TRY(handle_->enroll(author::object<Memory>(span->memory)));
+      if (span->space == TN_SPACE_MEMORY && span->memory != nullptr && span->bytes != 0)
+        memories.push_back(&author::object<Memory>(span->memory));
     }
   }
-  return {};
+  return handle_->enroll(memories);
 }
 
 // What is sent from where something is received is sent from a copy. A graph would come back to that copy when others use it.

@@ -2,9 +2,9 @@
 // loader_rows.cpp: "loader/photos" prepares photos as fast as it can, beside torch's DataLoader; "loader/slow_read" trains on a
 // store that lets each read wait, beside a loop that reads when it needs to.
 //
-// Prediction: photos are bound by memory, 12 bytes read and written for each number that comes out; the store lets a sample
+// Prediction: photos are bound by memory, 5 bytes read and written for each number that comes out; the store lets a sample
 // wait 2 ms, so 16 samples by 4 workers take 8 ms, and a step takes as long as its computing where that takes longer.
-// Invariant: both sides of a row get the same samples, and every batch is used.
+// Invariant: both sides of a row get as many samples of the same kind, and every batch is there when the time is taken.
 #include "loader_rows.hpp"
 
 #include "../peer.hpp"

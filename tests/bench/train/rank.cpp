@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// bench_train_rank: one rank of ours, asked as peer.hpp says: bench_train_rank MODEL BATCH THREADS [device=NAME] [NAME=VALUE…].
+// bench_train_rank: one rank of ours, asked as peer.hpp says:
+//   bench_train_rank MODEL BATCH THREADS [device=NAME] [timeline=FILE] [NAME=VALUE…]
 //
 // "prepare" opens the executor and is answered with the number of its trained parameters; "step" takes a step and is answered with
-// its nanoseconds and its loss.
+// its nanoseconds and its loss. With `timeline` every launch of all steps is in FILE at the end, for `tenon trace`.
 // Invariant: every step has the same batch, which comes from the host; of other devices than the CPU it is there already.
 #include "resnet/network.hpp"
 #include "transformer/network.hpp"
@@ -22,7 +23,7 @@ namespace {
 using namespace tenon;
 
 struct Settings {
-  std::string model, threads, device = "cpu";
+  std::string model, threads, device = "cpu", timeline;
   int64_t batch = 0;
   Strategy strategy{};
 };
@@ -70,7 +71,8 @@ class Rank {
     Communicator comm;
     if (here.ok()) comm = TN_TRY(Communicator::create(*device_, here->store, here->rank, here->size));
     const TrainingGraph step = TN_TRY(training(here.ok() ? here->size : 1));
-    executor_.emplace(TN_TRY(Executor::open(step, *device_, s_.strategy, comm)));
+    if (!s_.timeline.empty()) timeline_ = TN_TRY(Timeline::create(*device_));
+    executor_.emplace(TN_TRY(Executor::open(step, *device_, s_.strategy, comm, {.timeline = timeline_})));
     TN_TRY(executor_->initialize(1));
     TN_TRY(executor_->share());
     if (s_.device != "cpu") TN_TRY(bring_batch());
@@ -92,6 +94,9 @@ class Rank {
     }
     return executor_->stream().sync();
   }
+
+  // No step comes any more.
+  Status end() { return s_.timeline.empty() ? Status() : timeline_.write(s_.timeline); }
 
   // The loss.
   Result<float> step() {
@@ -138,6 +143,7 @@ class Rank {
   std::vector<Binding> inputs_{};
   std::optional<Runtime> runtime_{};
   std::optional<Device> device_{};
+  Timeline timeline_{};
   std::optional<Executor> executor_{};
   std::vector<Buffer> batch_{};  // of other devices than the CPU
 };
@@ -163,7 +169,8 @@ void answer(Rank& rank, const std::string& line) {
 
 Result<Settings> read_settings(int argc, char** argv) {
   if (argc < 4)
-    return Status(TN_INVALID, "usage: bench_train_rank MODEL BATCH THREADS [device=NAME] [NAME=VALUE…]");
+    return Status(TN_INVALID,
+                  "usage: bench_train_rank MODEL BATCH THREADS [device=NAME] [timeline=FILE] [NAME=VALUE…]");
   Settings out{.model = argv[1], .threads = argv[3], .batch = std::atol(argv[2])};
   for (int i = 4; i < argc; ++i) {
     const std::string word = argv[i];
@@ -172,6 +179,8 @@ Result<Settings> read_settings(int argc, char** argv) {
     const std::string name = word.substr(0, equal), value = word.substr(equal + 1);
     if (name == "device")
       out.device = value;
+    else if (name == "timeline")
+      out.timeline = value;
     else
       TN_TRY(out.strategy.set(name, value));
   }
@@ -193,4 +202,7 @@ int main(int argc, char** argv) {
     answer(rank, line);
     std::fflush(stdout);
   }
+  const Status ended = rank.end();
+  if (!ended.ok()) say_error(ended.error());
+  return ended.ok() ? 0 : 1;
 }
