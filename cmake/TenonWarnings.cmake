@@ -16,6 +16,5 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 # Of files that are joined, these tell about their neighbours.
 if(TENON_UNITY)
-  target_compile_options(tenon_warnings INTERFACE -Wno-shadow
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  target_compile_options(tenon_warnings INTERFACE -Wno-shadow $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
