@@ -54,8 +54,7 @@ void Lane::tell(uint64_t index, uint32_t member, const Part& part) noexcept {
   for (uint32_t reader = 0; reader < size(); ++reader) put(part.block_for(reader));
 }
 
-bool Lane::call_off(uint64_t index) noexcept {
-  if (all_ready(index) && word(slot(index)) == index) return false;
+void Lane::call_off(uint64_t index) noexcept {
   word(slot(index)).store(0);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (uint32_t m = 0; m < size(); ++m) {
@@ -63,7 +62,6 @@ bool Lane::call_off(uint64_t index) noexcept {
     word(done(index, m)).store(everybody_passes);
     word(ready(index, m)).store(everybody_passes);
   }
-  return true;
 }
 
 }  // namespace tenon::cuda::comm

@@ -63,8 +63,10 @@ class Lane {
   uint64_t bring(uint32_t member, Part part);
   // Takes it as agreed: kernels may begin once all are ready.
   void stand(uint64_t index) noexcept { word(slot(index)).store(index); }
-  // Calls it off unless it is running, which ends by itself; lets go those who wait for it. Whether it was called off.
-  bool call_off(uint64_t index) noexcept;
+  // Whether kernels may be at it: it ends by itself.
+  bool runs(uint64_t index) const noexcept { return all_ready(index) && word(slot(index)) == index; }
+  // Lets go those who wait for it; their streams may end at once.
+  void call_off(uint64_t index) noexcept;
 
  private:
   using Word = std::atomic_ref<uint64_t>;

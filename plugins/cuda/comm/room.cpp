@@ -135,21 +135,23 @@ void Room::fail(Error why) {
   end(std::move(why));
 }
 
+// Groups are told before their streams are let go: who sees a stream's end sees why.
 void Room::end(Error why) {
   if (failure_) return;
   failure_ = std::move(why);
-  std::set<std::pair<const Lane*, uint64_t>> called_off;
+  std::set<std::pair<Lane*, uint64_t>> off;
   for (Lane& lane : lanes_) {
     lane.retire();
     for (uint64_t index = lane.first(); index < lane.first() + lane.entries().size(); ++index)
-      if (lane.call_off(index)) called_off.emplace(&lane, index);
+      if (!lane.runs(index)) off.emplace(&lane, index);
   }
-  const auto is_off = [&](const Turn& turn) { return called_off.contains({turn.lane, turn.index}); };
+  const auto is_off = [&](const Turn& turn) { return off.contains({turn.lane, turn.index}); };
   for (Seat& seat : seats_) {
     for (const Group& group : seat.groups)
       if (std::ranges::any_of(group.turns, is_off)) group.fate->fail(*failure_);
     seat.groups.clear();
   }
+  for (const auto& [lane, index] : off) lane->call_off(index);
   changed_.notify_all();
 }
 
