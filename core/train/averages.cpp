@@ -32,7 +32,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   SyncOptions options = from.strategy.sync();
   options.average = Average::none;
   options.loss_scaling = !from.step.scale.empty();
-  options.clip_global_norm = from.step.clips;
+  options.clip_global_norm = options.clip_global_norm || from.step.clips;
   options.uneven_batches = !from.step.divisor.empty();
   options.sums = !plan.sums.empty();
   options.target = from.target;

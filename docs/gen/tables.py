@@ -170,7 +170,9 @@ def values_of(option):
     return ("auto, " if option["type"].startswith("Auto") else "") + words
 
 
-GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(?:\d ranks/)?(\w+) \|[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
+GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(\w+) \|[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
+# Of several ranks the peer is the same step with an option changed.
+GAIN_OF_RANKS = re.compile(r"^\| (\w+)/(f32|bf16)/(\d ranks) \| (\w+)=[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
 
 
 def gains(root):
@@ -181,6 +183,8 @@ def gains(root):
     out = {}
     for model, dtype, option, ratio, spread in GAIN.findall(train[1] if train else ""):
         out.setdefault(option, []).append(f"{model} {dtype}: × {ratio} (spread {spread})")
+    for model, dtype, ranks, option, ratio, spread in GAIN_OF_RANKS.findall(train[1] if train else ""):
+        out.setdefault(option, []).append(f"{model} {dtype}, {ranks}: × {ratio} (spread {spread})")
     return {option: "<br>".join(words) for option, words in out.items()}
 
 

@@ -2,6 +2,8 @@
 // begin.hpp: how every training sample begins: what its strategy leaves open is measured, and all ranks have the same weights.
 #pragma once
 
+#include "common/environment.hpp"
+
 #include <tenon/tenon.hpp>
 
 #include <cstdio>
@@ -26,6 +28,14 @@ inline tenon::Result<tenon::Executor> begin(const tenon::TrainingGraph& step, te
   TN_TRY(out.initialize(1));
   TN_TRY(out.share());
   return out;
+}
+
+// What stands at the start: every option with who set it, where this runs, and what was made of the step. By rank 0 only.
+inline void introduce(const tenon::Strategy& strategy, const tenon::Rendezvous& here,
+                      const tenon::Device& device, const tenon::Executor& executor) {
+  if (here.rank != 0) return;
+  std::printf("%s\n%s\n%s\n", strategy.explain().c_str(), environment(here, device).c_str(),
+              executor.summary().c_str());
 }
 
 }  // namespace sample

@@ -9,6 +9,7 @@
 #include "common/begin.hpp"
 #include "common/meter.hpp"
 #include "common/options.hpp"
+#include "common/score.hpp"
 #include "digits/digits.hpp"
 #include "network.hpp"
 
@@ -90,7 +91,7 @@ class Training {
     if (here_.size > 1) comm = TN_TRY(Communicator::create(device, here_.store, here_.rank, here_.size));
     Loader loader = TN_TRY(open_loader(device));
     Executor executor = TN_TRY(sample::begin(step, device, o_.strategy, comm));
-    if (here_.rank == 0) std::printf("%s\n%s\n", o_.strategy.explain().c_str(), executor.summary().c_str());
+    sample::introduce(o_.strategy, here_, device, executor);
     for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(train(loader, executor, i));
     if (here_.rank != 0 || o_.plot.empty()) return {};
     return meter_.write(o_.plot);
@@ -147,20 +148,9 @@ class Training {
     TN_TRY(executor.sync());
     std::printf("worker %u, step %llu, cost %.4f s, loss %.4f, acc1 %.3f, acc5 %.3f, %.1f images/s\n",
                 here_.rank, static_cast<unsigned long long>(number), meter_.seconds(),
-                static_cast<double>(loss), right(scores, labels, 1), right(scores, labels, 5),
-                meter_.speed());
+                static_cast<double>(loss), sample::accuracy(scores, labels, 1),
+                sample::accuracy(scores, labels, 5), meter_.speed());
     return {};
-  }
-
-  // The share of samples whose label is among the `best` highest scores.
-  double right(const std::vector<float>& scores, const std::vector<int32_t>& labels, int64_t best) const {
-    double out = 0;
-    for (size_t i = 0; i < labels.size(); ++i) {
-      const float* const row = &scores[i * static_cast<size_t>(shape_.classes)];
-      const float own = row[labels[i]];
-      out += std::count_if(row, row + shape_.classes, [&](float other) { return other > own; }) < best;
-    }
-    return out / static_cast<double>(labels.size());
   }
 
   Options o_;

@@ -9,6 +9,7 @@
 #include "common/begin.hpp"
 #include "common/meter.hpp"
 #include "common/options.hpp"
+#include "common/score.hpp"
 #include "network.hpp"
 
 #include <tenon/tenon.hpp>
@@ -76,7 +77,7 @@ class Training {
         device, pieces(text, shape_.length),
         {.batch = static_cast<uint64_t>(shape_.batch), .rank = here_.rank, .ranks = here_.size, .seed = 1}));
     Executor executor = TN_TRY(sample::begin(step, device, o_.strategy, comm));
-    if (here_.rank == 0) std::printf("%s\n%s\n", o_.strategy.explain().c_str(), executor.summary().c_str());
+    sample::introduce(o_.strategy, here_, device, executor);
     for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(train(loader, executor, i));
     if (here_.rank != 0) return {};
     const std::string start = text.substr(0, static_cast<size_t>(shape_.length));
@@ -98,13 +99,18 @@ class Training {
     meter_.begin();
     const Batch batch = TN_TRY(loader.next(executor.stream()));
     float loss = 0;
-    const Binding fetch = fetched("loss", loss);
-    const bool is_told = TN_TRY(executor.run(batch.bindings(), {&fetch, 1}));
+    std::vector<int32_t> next(static_cast<size_t>(shape_.batch * shape_.length));
+    std::vector<float> scores(next.size() * static_cast<size_t>(shape_.words));
+    const Binding fetches[] = {fetched("loss", loss), fetched("scores.now", scores)};
+    const bool is_told = TN_TRY(executor.run(batch.bindings(), fetches));
     meter_.end(is_told, loss);
     if (!is_told || (number % told_every != 0 && number != o_.steps)) return {};
-    std::printf("worker %u, step %llu, cost %.4f s, loss %.4f, %.0f letters/s\n", here_.rank,
-                static_cast<unsigned long long>(number), meter_.seconds(), static_cast<double>(loss),
-                meter_.speed());
+    TN_TRY(executor.stream().download(next, batch.tensors()[1].span));
+    TN_TRY(executor.sync());
+    std::printf("worker %u, step %llu, cost %.4f s, loss %.4f, acc1 %.3f, acc5 %.3f, %.0f letters/s\n",
+                here_.rank, static_cast<unsigned long long>(number), meter_.seconds(),
+                static_cast<double>(loss), sample::accuracy(scores, next, 1),
+                sample::accuracy(scores, next, 5), meter_.speed());
     return {};
   }
 

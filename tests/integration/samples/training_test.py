@@ -31,6 +31,7 @@ class Samples(unittest.TestCase):
             self.assertEqual((code, err), (0, ""))
             self.assertEqual(picture.read_text().count("<polyline"), 2)
         self.assertRegex(out, r"(?m)^  nccl_comm_num +\"auto\" +default$")
+        self.assertRegex(out, r"(?m)^environment\n  rank +0 of 1\n  launcher +none\n  device +\S")
         self.assertRegex(out, r"(?m)^detected \d+ subgraphs: \d+ nodes in \d+ launches$")
         self.assertRegex(out, r"(?m)^65 momentum operators, after fusion 1$")
         self.assertRegex(out, r"(?m)^worker 0, step 10, cost [\d.]+ s, loss [\d.]+, acc1 [01]\.\d+, acc5 [01]\.\d+, [\d.]+ images/s$")
@@ -42,12 +43,15 @@ class Samples(unittest.TestCase):
                              "--set", "amp=true", "--set", "bucket_mode=none")
         self.assertEqual(code, 0, err)
         self.assertRegex(out, r"(?m)^.*65 all-reduce operators, after fusion 1$")
+        self.assertRegex(out, r"(?m)^.*  launcher +tenon$")
+        self.assertRegex(out, r"(?m)^.*  TENON_STORE_TOKEN +\(secret\)$")
         self.assertRegex(out, r"(?m)^.*worker 0, step 10, ")
 
     def test_a_transformer_learns_and_goes_on(self):
         code, out, err = run(BIN / "transformer", "--steps", 20)
         self.assertEqual((code, err), (0, ""))
         self.assertRegex(out, r"(?m)^37 adam operators, after fusion 1$")
+        self.assertRegex(out, r"(?m)^worker 0, step 20, cost [\d.]+ s, loss [\d.]+, acc1 [01]\.\d+, acc5 [01]\.\d+, \d+ letters/s$")
         first, last = losses(out)
         self.assertLess(last, first)
         self.assertIn("so that it fits the mou|", out)

@@ -94,6 +94,26 @@ TEST_CASE("scaling: grows after good steps, shrinks after bad ones, and bad step
   follow(clipped, {scaling}, {2, 3}, 6);
 }
 
+TEST_CASE("scaling: a bad step changes no master, nor the halves that are made of it") {
+  World w;
+  Strategy strategy;
+  strategy.amp = true;
+  strategy.amp_level = passes::AmpLevel::O2;
+  strategy.amp_dtype = f16;
+  strategy.custom_white_list = {"mul"};  // the network's products
+  strategy.incr_every_n_steps = 3;
+  strategy.init_loss_scaling = 256;
+  strategy.decr_every_n_nan_or_inf = 2;
+  TrainingOptions options = strategy.training();
+  options.optimizer = {.op = Op::adam};
+  auto opened = Executor::open(must(training_graph(network(rows), "loss", options)), w.device, strategy);
+  SKIP_IF_UNSUPPORTED(opened, "halves");
+  Executor executor = must(std::move(opened));
+  must(begin(executor, 3));
+  REQUIRE(options.scaling.has_value());
+  follow(executor, {*options.scaling}, {1, 3, 4, 9, 10}, 13);
+}
+
 TEST_CASE("scaling: never below 1, never to infinity") {
   World w;
   const LossScaling low{.init = 2, .decr_every_n_nan_or_inf = 1, .decr_ratio = 0.25};
@@ -158,15 +178,23 @@ TEST_CASE(
     Executor executor = must(Executor::open(step, device));
     must(begin(executor, 5));
     lines.clear();
-    Samples given = samples(rows, 1);
     float loss = 0;
+    const uint64_t good_steps = is_large ? 0 : 6;
+    for (uint64_t i = 0; i < good_steps; ++i) {
+      const Samples good = samples(rows, 10 + i);
+      must(executor.run({fed("x", good.x), fed("y", good.y)}, {fetched("loss", loss)}));
+    }
+    CHECK(lines.empty());
+    Samples given = samples(rows, 1);
     for (float& y : given.y) y = is_large ? 1e10f : y;
     // What is no number is in every gradient; large ones overflow first where backward begins.
     if (!is_large) given.x[0] = std::nanf("");
+    const double scale = must(executor.value("training.scale"));
     must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)}));
     REQUIRE(lines.size() == 1);
-    CHECK_HAS(lines[0], "step 1 changed no weight: 'fc2.");
+    CHECK_HAS(lines[0], "step " + std::to_string(good_steps + 1) + " changed no weight: 'fc2.");
     CHECK_HAS(lines[0], "gradients that are not finite");
+    CHECK(must(executor.value("training.scale")) == scale / 2);
     given = samples(rows, 2);
     if (!is_large) must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)}));
     CHECK(lines.size() == 1);

@@ -208,6 +208,7 @@ TEST_CASE("updates: each of what makes them wait is named, and without any they 
   add("in 4 parts, each behind its own buckets");
   add("wait for all gradients: possibly uneven batches").strategy.uneven_batches = true;
   add("wait for all gradients: clipping by global norm").clip_norm = 1;
+  add("wait for all gradients: clipping by global norm").strategy.clip_global_norm = true;
   Strategy& scaled = add("wait for all gradients: loss scaling").strategy;
   scaled.amp = true;
   scaled.amp_dtype = f16;
