@@ -89,6 +89,16 @@ TEST_CASE("executor: outputs are fetched every so often") {
   CHECK(!must(executor.run({fed("x", given.x), fed("y", given.y)})));
 }
 
+TEST_CASE("executor: every so often the pool gives back what nobody uses") {
+  World w;
+  Strategy strategy;
+  strategy.num_iteration_per_drop_scope = 3;
+  Executor executor = w.open(strategy);
+  const uint64_t before = w.device.pool_stats().trims;
+  train(executor, 8);
+  CHECK(w.device.pool_stats().trims == before + 2);
+}
+
 TEST_CASE("executor: several steps of one call, until there is nothing left") {
   World w;
   Strategy strategy;
