@@ -13,13 +13,19 @@ using strategy::Option;
 using strategy::options;
 using strategy::Reader;
 
+// Whether a plugin's pattern is `name`, or a form of it: "gemm_epilogue_backward" is one of "gemm_epilogue".
+bool is_form_of(std::string_view pattern, std::string_view name) {
+  return pattern == name || (pattern.starts_with(name) && pattern.substr(name.size()).starts_with("_"));
+}
+
 // Whether every option that lets `pattern` happen is off, and there is one.
 bool is_off(const Strategy& strategy, std::string_view pattern) {
   bool is_named = false;
   for (const Option& option : options()) {
     if (option.reader != Reader::pattern) continue;
     const auto names = strategy::words(option.detail);
-    if (std::find(names.begin(), names.end(), pattern) == names.end()) continue;
+    if (std::none_of(names.begin(), names.end(), [&](const auto& name) { return is_form_of(pattern, name); }))
+      continue;
     if (option.word(strategy) == "true") return false;
     is_named = true;
   }

@@ -189,14 +189,14 @@ TEST_CASE(
 }
 
 TEST_CASE("strategy: a pattern is off when every option that lets it happen is, and the device has it") {
-  const FusionTarget cpu =
-      published({"bn_act", "bn_add_act", "act_bn_backward", "gemm_epilogue", "gemm_norm"});
+  const FusionTarget cpu = published(
+      {"bn_act", "bn_add_act", "act_bn_backward", "gemm_epilogue", "gemm_norm", "gemm_epilogue_gelu"});
   CHECK(Strategy{}.fusion(cpu).off.empty());
   CHECK(read("fuse_bn_act_ops = false").fusion(cpu).off == std::vector<std::string>{"bn_act"});
   CHECK(read("fuse_bn_act_ops = false\nfuse_bn_add_act_ops = false").fusion(cpu).off ==
         std::vector<std::string>{"bn_act", "bn_add_act", "act_bn_backward"});
   CHECK(read("fuse_gemm_epilogue = false\noff = [\"gemm_norm\"]").fusion(cpu).off ==
-        std::vector<std::string>{"gemm_norm", "gemm_epilogue"});
+        std::vector<std::string>{"gemm_norm", "gemm_epilogue", "gemm_epilogue_gelu"});
   CHECK(preset("documents").fusion(published({})).off.empty());
 }
 
