@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// allocations_test.cpp: once it runs, a step without fetches allocates nothing: every operator new of a rank's thread is counted.
+// allocations_test.cpp: once it runs, a step without fetches allocates nothing, and its launches lock nothing: every operator new
+// and every mutex of a rank's thread is counted.
 #include "integration/overlap/model.hpp"
 #include "integration/train/model.hpp"
+#include "support/counted_locks.hpp"
 #include "support/fewest_allocations.hpp"
 
 #include <doctest/doctest.h>
@@ -42,4 +44,29 @@ TEST_CASE("allocations: a step allocates nothing, of one rank and of two") {
       return expect(made == 0, "50 steps allocated " + std::to_string(made) + " times");
     });
   }
+}
+
+// Of several ranks, each bucket that is submitted locks its communicator's records.
+TEST_CASE("allocations: the launches of a step lock nothing") {
+  together(1, [](Rank& r) -> Status {
+    Strategy strategy;
+    strategy.num_iteration_per_drop_scope = 1'000'000;  // giving memory back locks the pool
+    TrainingOptions options = strategy.training();
+    options.optimizer = {.op = Op::adam};
+    const TrainingGraph step = TN_TRY(training_graph(network(4), "loss", options));
+    Executor executor = TN_TRY(Executor::open(step, r.device, strategy, {}, {.target = eager_target()}));
+    TN_TRY(begin(executor, 1));
+    const Samples given = samples(4, 1);
+    const Binding inputs[] = {fed("x", given.x), fed("y", given.y)};
+    uint64_t fewest = UINT64_MAX;  // a step that waits for its turn of the inputs may lock
+    for (int time = 0; time < 20; ++time) {
+      TN_TRY(executor.sync());
+      const uint64_t before = tenon::test::own_locks;
+      TN_TRY(executor.run(inputs));
+      fewest = std::min(fewest, tenon::test::own_locks - before);
+    }
+    return expect(fewest == 0 && tenon::test::own_locks > 0,
+                  "a step locked " + std::to_string(fewest) + " times, all " +
+                      std::to_string(tenon::test::own_locks) + " times");
+  });
 }
