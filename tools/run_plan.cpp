@@ -225,7 +225,7 @@ std::vector<std::string> passed_on(const std::vector<std::string>& own, const st
                                    bool here) {
   std::vector<std::string> out;
   for (const std::string& one : own) {
-    if (!here && one.starts_with("TENON_")) out.push_back(one);
+    if (!here && (one.starts_with("TENON_") || one.starts_with("NCCL_"))) out.push_back(one);
   }
   for (const std::string& one : asked) {
     if (one.find('=') != std::string::npos) {

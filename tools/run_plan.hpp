@@ -54,7 +54,7 @@ std::string device_of(const Plan& plan, uint32_t local_rank);
 // What rank `local_rank` of `host` gets, as "NAME=value". [any-thread; does not block; cannot fail]
 std::vector<std::string> variables_of(const Plan& plan, const Host& host, uint32_t local_rank,
                                       const Meeting& meeting);
-// What of `own` ("NAME=value") goes to another host, --env on top: TENON_*, and what --env names.
+// What of `own` ("NAME=value") goes to another host, --env on top: TENON_* and NCCL_*, and what --env names.
 // [any-thread; does not block; cannot fail]
 std::vector<std::string> passed_on(const std::vector<std::string>& own, const std::vector<std::string>& asked,
                                    bool here);

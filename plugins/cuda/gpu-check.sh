@@ -100,10 +100,16 @@ collectives() {
   "$tenon" conform "$plugin" --level 3 --quick --jobs 1 --filter 'all_reduce*' --filter 'all_gather: f32*' --filter 'send_recv: f32*'
 }
 
-# The same with NCCL, which takes one rank of a device: cases of one rank are its, the others go on as threads.
+# The same with NCCL, which takes one rank of a device: cases of one rank are its, the others go on as threads. What it joined
+# it writes into logs of its own; without a word there threads did all of it, and NCCL has shown nothing.
 nccl() {
   is_there libnccl.so.2 || { echo "SKIPPED: libnccl.so.2 is not installed"; return 77; }
-  TENON_CUDA_COMM=nccl "$tenon" conform "$plugin" --level 3 --quick --jobs 1 --filter 'all_reduce: f32*'
+  rm -f "$out"/nccl-joined.*
+  NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT NCCL_DEBUG_FILE="$out/nccl-joined.%p" TENON_CUDA_COMM=nccl \
+    "$tenon" conform "$plugin" --level 3 --quick --jobs 1 --filter 'all_reduce: f32*' || return
+  grep -qs 'Init COMPLETE' "$out"/nccl-joined.* && return
+  echo "SKIPPED: NCCL joined no communicator, threads did: it needs version 2.28, a plugin built with nccl.h, no cuda.nccl=off"
+  return 77
 }
 
 # A missed target (status 1) stands in the report and is no failure here; no report is one.

@@ -4,7 +4,7 @@
 
   conform_test.py TOOL PLUGIN.so FAKECUDA_FOLDER CHECK_SOURCES.py FOUND_FOLDER [FULL_SAMPLE]
 
-Short count: level 0, and a sample of levels 1 and 2. Full count (TENON_TEST_FULL=1): every case of them, or a sample of
+Short count: level 0, and a sample of levels 1 to 4. Full count (TENON_TEST_FULL=1): every case of them, or a sample of
 FULL_SAMPLE where another build runs every case; still at small sizes, for the driver is a processor that plays a GPU. What
 the plugin compiled on the way is then compiled by the real NVRTC; sources with a finding stay in FOUND_FOLDER. What NVIDIA's libraries compute needs a device, and is counted.
 Invariant: the count used, the seed and the sample are printed; what is unsupported must be declared.

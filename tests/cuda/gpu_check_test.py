@@ -90,12 +90,10 @@ def all_steps(machine, tool, library, driver):
     declared = needs_device.arguments(library / "tenon" / "plugins" / "tenon-cuda.so", machine.folder)
     program(machine.build / "bin" / "tenon", SAMPLED.format(tool=tool, declared=shlex.join(declared)))
     (machine.build / "lib").symlink_to(library)
-    # The real NCCL has nothing to do with a driver for tests; where it is installed the step runs, with threads alone.
+    # The real NCCL has nothing to do with a driver for tests; where it is installed threads alone join.
     code, printed, report = machine.run(LD_LIBRARY_PATH=driver, FAKECUDA="seed=1", TENON_CUDA_NCCL="off")
-    wanted = {name: "passed" for name in ("doctor", "conformance", "collectives", "nccl", "bench", "sanitizer")}
-    found = verdicts(report)
-    expect(findings, "all steps pass", code == 0 and found == wanted | {"nccl": found["nccl"]} and
-           found["nccl"] in ("passed", "skipped"), code, printed)
+    wanted = {name: "passed" for name in ("doctor", "conformance", "collectives", "bench", "sanitizer")}
+    expect(findings, "all steps pass but NCCL's", code == 0 and verdicts(report) == wanted | {"nccl": "skipped"}, code, printed)
     kit = machine.folder / "out" / "conformance.json"
     expect(findings, "the kit leaves its report", kit.is_file() and (machine.folder / "out" / "conformance.html").is_file())
     expect(findings, "versions", [report[key] for key in ("cuda", "nvrtc", "driver", "gpu", "torch")] ==
@@ -122,6 +120,25 @@ def failures(fresh):
         expect(findings, f"{name} fails alone", code == 1 and failed == [name] and "1 failed" in printed, code, printed)
     code, printed, _ = fresh("missed").tool().run(BENCH="1")
     expect(findings, "a missed target is no failure", code == 0, code, printed)
+    return findings
+
+
+# A tool whose NCCL says in its log what it joined.
+JOINS = """[ -z "$NCCL_DEBUG_FILE" ] || echo 'rank 0 nranks 1 - Init COMPLETE' >"${NCCL_DEBUG_FILE%%%p}7"; echo 7 passed"""
+
+
+def joined(fresh):
+    """NCCL's step passes where NCCL joined something, and is skipped in words where threads did all of it."""
+    findings = []
+    for name, conform, wanted, said in (("joined", JOINS, "passed", "7 passed"),
+                                        ("threads", "echo 7 passed", "skipped", "NCCL joined no communicator"),
+                                        ("refused", 'case "$*" in *f32*) exit 1 ;; esac', "failed", "")):
+        machine = fresh(f"nccl {name}").tool(conform=conform)
+        program(machine.folder / "libraries" / "libnccl.so.2", "no library: only its name is looked for")
+        program(machine.folder / "out" / "nccl-joined.1", "Init COMPLETE, of an earlier run")
+        _, printed, report = machine.run(LD_LIBRARY_PATH=str(machine.folder / "libraries"))
+        step = next(step for step in report["steps"] if step["name"] == "nccl")
+        expect(findings, f"NCCL's step, {name}", step["verdict"] == wanted and said in step["words"], step, printed)
     return findings
 
 
@@ -167,7 +184,7 @@ def main(script, build, driver):
         def fresh(which):
             return Machine(script, folder, which)
 
-        findings = failures(fresh) + building(fresh) + deadlines(fresh) + no_device(fresh)
+        findings = failures(fresh) + joined(fresh) + building(fresh) + deadlines(fresh) + no_device(fresh)
         findings += all_steps(fresh("all"), pathlib.Path(build) / "bin" / "tenon", pathlib.Path(build) / "lib", driver)
     print("\n".join(findings) or "gpu-check.sh: every step runs, and each failure is told")
     return 1 if findings else 0

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no run over the test-only driver can show: the results of NVIDIA's libraries, which need a device.
 
-Such a run leaves those libraries out, and its declarations say so: needs_device.toml behind the plugin's own. What they are
+Such a run leaves those libraries out, and its declarations say so: needs_device.toml before the plugin's own. What they are
 told is looked at by tests of its own (tests/unit/cuda/product_test.cpp, convolution_test.cpp, attention_test.cpp, nccl_test.cpp).
 Invariant: a case that needs a device is counted and told, and never passes.
 """
@@ -17,7 +17,7 @@ def arguments(plugin, folder):
     """Of `tenon conform`, for a run over the test-only driver; the declarations are written into `folder`."""
     own = pathlib.Path(plugin).with_name("cuda.capabilities.toml")
     declared = pathlib.Path(folder) / "capabilities.toml"
-    declared.write_text(own.read_text(encoding="utf-8") + (HERE / "needs_device.toml").read_text(encoding="utf-8"),
+    declared.write_text((HERE / "needs_device.toml").read_text(encoding="utf-8") + own.read_text(encoding="utf-8"),
                         encoding="utf-8")
     return ["--option", "cublaslt=off", "--option", "cudnn=off", "--option", "nccl=off", "--capabilities", str(declared)]
 

@@ -17,6 +17,8 @@ using author::text;
 
 namespace {
 
+constexpr uint32_t most_chain = 4;  // a convolution, two additions and an activation
+
 bool is_convolution(uint32_t op) noexcept {
   return op == TN_OP_conv2d || op == TN_OP_conv2d_grad_data || op == TN_OP_conv2d_grad_weight;
 }
@@ -40,6 +42,7 @@ class ConvReader {
 
   Result<Convolution> run() {
     TN_TRY(read_node());
+    TN_TRY(check_others());
     while (taken_ < fragment_.nodes().size()) TN_TRY(take_next());
     if (fragment_.outputs().size() != 1 || fragment_.outputs()[0] != value_) {
       return Status(TN_UNSUPPORTED, text("a convolution writes one output, tensor ", value_,
@@ -68,26 +71,52 @@ class ConvReader {
     out_.before = {pad[0], pad[1]};
     out_.after = {pad[2], pad[3]};
     value_ = node.raw().outputs[0];
-    ++taken_;
+    chain_[taken_++] = at_;
     return {};
+  }
+
+  // What can't be in a convolution's fragment wherever it stands: another convolution, and what makes an operand.
+  Status check_others() const {
+    const tn_node& convolution = fragment_.nodes()[at_];
+    for (uint32_t n = 0; n < fragment_.nodes().size(); ++n) {
+      if (n == at_) continue;
+      const NodeView node(fragment_, n);
+      if (is_convolution(node.op()))
+        return node.unsupported("a second convolution: each one is a kernel of its own");
+      for (uint32_t i = 0; i < node.raw().output_count; ++i) {
+        const uint32_t made = node.raw().outputs[i];
+        if (made == convolution.inputs[0] || made == convolution.inputs[1])
+          return node.unsupported(
+              "it makes an operand of a convolution, which reads operands from memory: compile it apart");
+      }
+    }
+    return {};
+  }
+
+  bool is_taken(uint32_t n) const noexcept {
+    return std::find(chain_.begin(), chain_.begin() + taken_, n) != chain_.begin() + taken_;
   }
 
   bool reads_value(const tn_node& n) const noexcept {
     return std::find(n.inputs, n.inputs + n.input_count, value_) != n.inputs + n.input_count;
   }
 
+  [[gnu::cold]] Status refuse_stranger() const {
+    uint32_t n = 0;
+    while (is_taken(n)) ++n;
+    return NodeView(fragment_, n).unsupported("it has no part in the convolution: compile it apart");
+  }
+
   Status take_next() {
     const auto all = fragment_.nodes();
     const auto found = std::ranges::find_if(all, [&](const tn_node& n) { return reads_value(n); });
-    if (found == all.end())
-      return NodeView(fragment_, at_)
-          .unsupported("nothing reads its value, and there are other nodes: compile it apart");
+    if (found == all.end()) return refuse_stranger();
     const NodeView next(fragment_, static_cast<uint32_t>(found - all.begin()));
     if (out_.op != TN_OP_conv2d)
       return next.unsupported("nothing is computed on a gradient of a convolution: compile this apart");
     if (out_.activation != TN_OP_identity)
       return next.unsupported("a convolution computes nothing behind its activation: compile this apart");
-    ++taken_;
+    chain_[taken_++] = static_cast<uint32_t>(found - all.begin());
     if (is_conv_activation(next.op())) {
       out_.activation = next.op();
       out_.tanh = next.op() == TN_OP_gelu && next.integer("tanh") != 0;
@@ -158,7 +187,8 @@ class ConvReader {
 
   const FragmentView& fragment_;
   uint32_t at_ = 0, value_ = TN_ABSENT, bias_ = TN_ABSENT, residual_ = TN_ABSENT;
-  size_t taken_ = 0;
+  std::array<uint32_t, most_chain> chain_{};  // the nodes that are taken
+  uint32_t taken_ = 0;
   Convolution out_{};
 };
 

@@ -65,24 +65,25 @@ constexpr tn_pattern_step norm_backward_add[] = {
     step<0, in1>(add, kept),
 };
 
-constexpr tn_pattern_step product_epilogue[] = {
+// Its forms begin with its name, by which hosts switch all of them.
+constexpr tn_pattern_step gemm_epilogue[] = {
     step<in0, in1>(matmul),
     step<0, in2>(add, maybe),  // bias
     step<1, in3>(add, maybe),  // residual
     step<2>(relu_or_gelu, maybe),
 };
 // Where gelu's input is wanted for its gradient.
-constexpr tn_pattern_step product_gelu_kept[] = {
+constexpr tn_pattern_step gemm_epilogue_gelu_kept[] = {
     step<in0, in1>(matmul, kept),
     step<0>(gelu),
 };
-constexpr tn_pattern_step product_bias_gelu_kept[] = {
+constexpr tn_pattern_step gemm_epilogue_bias_gelu_kept[] = {
     step<in0, in1>(matmul),
     step<0, in2>(add, kept),
     step<1>(gelu),
 };
 // The way back through gelu, and what it adds to the bias before it.
-constexpr tn_pattern_step product_gelu_grad[] = {
+constexpr tn_pattern_step gemm_epilogue_backward[] = {
     step<in0, in1>(matmul),
     step<0, in2>(gelu_grad, kept),
     step<1>(sum, maybe),
@@ -102,10 +103,10 @@ constexpr tn_pattern row(const char* name, const tn_pattern_step (&steps)[count]
 
 // Those of products first, those of convolutions last: without a library for either, the others still stand in one row.
 constexpr tn_pattern pattern_rows[] = {
-    row("product_epilogue", product_epilogue),
-    row("product_gelu_kept", product_gelu_kept),
-    row("product_bias_gelu_kept", product_bias_gelu_kept),
-    row("product_gelu_grad", product_gelu_grad),
+    row("gemm_epilogue", gemm_epilogue),
+    row("gemm_epilogue_gelu_kept", gemm_epilogue_gelu_kept),
+    row("gemm_epilogue_bias_gelu_kept", gemm_epilogue_bias_gelu_kept),
+    row("gemm_epilogue_backward", gemm_epilogue_backward),
     row("bn_act", bn_act),
     row("bn_add_act", bn_add_act),
     row("act_bn_backward", act_bn_backward),

@@ -53,11 +53,16 @@ class PartSearch {
   bool is_output(uint32_t tensor) const noexcept {
     return std::ranges::find(fragment_.outputs(), tensor) != fragment_.outputs().end();
   }
-  bool is_made_here(uint32_t tensor) const noexcept {
-    return std::ranges::any_of(fragment_.nodes(), [&](const tn_node& n) {
-      return std::find(n.outputs, n.outputs + n.output_count, tensor) != n.outputs + n.output_count;
-    });
+  // The node that makes a tensor; TN_ABSENT: it is bound.
+  uint32_t maker(uint32_t tensor) const noexcept {
+    for (uint32_t n = 0; n < count(); ++n) {
+      const tn_node& one = fragment_.nodes()[n];
+      if (std::find(one.outputs, one.outputs + one.output_count, tensor) != one.outputs + one.output_count)
+        return n;
+    }
+    return TN_ABSENT;
   }
+  bool is_made_here(uint32_t tensor) const noexcept { return maker(tensor) != TN_ABSENT; }
   static bool reads(const tn_node& n, uint32_t tensor) noexcept {
     return std::find(n.inputs, n.inputs + n.input_count, tensor) != n.inputs + n.input_count;
   }
@@ -75,11 +80,18 @@ class PartSearch {
       parts_.b = node(n).raw().inputs[1];
       parts_.turn_a = node(n).integer("transpose_a") != 0;
       parts_.turn_b = node(n).integer("transpose_b") != 0;
-      if (is_made_here(parts_.a) || is_made_here(parts_.b))
-        return node(n).unsupported("an operand is computed before it: compile that apart");
+      TN_TRY(check_operand(parts_.a));
+      TN_TRY(check_operand(parts_.b));
       TN_TRY(go_on(n));
     }
     return {};
+  }
+
+  Status check_operand(uint32_t tensor) const {
+    const uint32_t n = maker(tensor);
+    if (n == TN_ABSENT) return {};
+    return node(n).unsupported(
+        "it makes an operand of a product, which reads operands from memory: compile it apart");
   }
 
   Status go_on(uint32_t n) {
@@ -115,6 +127,11 @@ class PartSearch {
         return take_activation(n, Activation::gelu);
       case TN_OP_gelu_grad:
         return take_gradient(n);
+      case TN_OP_dropout:
+        return next.unsupported("cuBLASLt draws no numbers: dropout behind a product is a kernel of its own");
+      case TN_OP_relu_grad:
+        return next.unsupported(
+            "cuBLASLt takes relu's gradient from a mask of bits, which no op writes: compile it apart");
       default:
         return next.unsupported("a product does not compute this on its way: compile it apart");
     }

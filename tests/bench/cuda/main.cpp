@@ -109,7 +109,8 @@ void training_row(int64_t part) {
   if (part != 1) return left_out("resnet50_step", "steps are of full size only: call it without a size");
   const Task task{.model = "resnet50", .batch = 256, .device = "cuda"};
   std::vector<Rider> riders;
-  riders.push_back({"ours", Racer::ours(task, {"amp=true", "amp_level=O2", "cudnn_exhaustive_search=true"})});
+  riders.push_back({"ours", Racer::ours(task, {"amp=true", "amp_level=O2", "layout=nhwc",
+                                               "cudnn_exhaustive_search=true"})});
   riders.push_back({"torch compile", Racer::torch(task, {"compile", "nhwc", "bf16"})});
   contest("resnet50_step", std::move(riders));
 }

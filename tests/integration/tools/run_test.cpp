@@ -177,7 +177,8 @@ TEST_CASE("run plan: each refusal names the option, its value and the remedy") {
   check_refused(what, {"--hosts is 'h1:2'", "--interface eth0"});
 }
 
-TEST_CASE("run plan: a rank gets its device, and other hosts get TENON_ variables and what --env names") {
+TEST_CASE(
+    "run plan: a rank gets its device, and other hosts get TENON_ and NCCL_ variables and what --env names") {
   Asked what = asked("");
   what.devices = "cpu:1,cpu:1,3";
   const auto plan = plan_of(what, "here");
@@ -189,9 +190,11 @@ TEST_CASE("run plan: a rank gets its device, and other hosts get TENON_ variable
                           "TENON_STORE=tcp://a:1", "TENON_STORE_TOKEN=t", "TENON_STORE_SERVER=launcher",
                           "TENON_RESTART=2", "TENON_DEVICE=cpu:1", "TENON_FLIGHT_DIR=/logs/flight"})
     CHECK(std::count(variables.begin(), variables.end(), one) == 1);
-  const std::vector<std::string> own{"PATH=/bin", "TENON_LOG=info", "SEED=7"};
+  const std::vector<std::string> own{"PATH=/bin", "TENON_LOG=info", "NCCL_SOCKET_IFNAME=eth0", "SEED=7",
+                                     "NCCLX=1"};
   CHECK(passed_on(own, {"SEED", "X=a=b", "NOT_SET"}, true) == std::vector<std::string>{"SEED=7", "X=a=b"});
-  CHECK(passed_on(own, {"SEED"}, false) == std::vector<std::string>{"TENON_LOG=info", "SEED=7"});
+  CHECK(passed_on(own, {"SEED"}, false) ==
+        std::vector<std::string>{"TENON_LOG=info", "NCCL_SOCKET_IFNAME=eth0", "SEED=7"});
 }
 
 TEST_CASE("run plan: a word for a shell means itself") {
