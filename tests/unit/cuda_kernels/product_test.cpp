@@ -6,7 +6,6 @@
 #include "written.hpp"
 
 using namespace kernels_test;
-using tenon::cuda::Product;
 
 namespace {
 
