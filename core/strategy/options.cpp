@@ -14,7 +14,7 @@ constexpr double above_zero = Strategy::above_zero;
 
 constexpr Option rows[] = {
 #define TN_OPTION(section, type, member, name, aliases, standard, documents, least, most, reader, detail, \
-                  what, why)                                                                              \
+                  what, when, why)                                                                        \
   {#section,                                                                                              \
    name,                                                                                                  \
    aliases,                                                                                               \

@@ -144,7 +144,7 @@ def option_rows(root):
     """Every row of strategy.def as a dict of its columns' words."""
     text = (root / STRATEGY).read_text(encoding="utf-8")
     columns = ("section", "type", "member", "name", "aliases", "default", "documents", "low", "high", "reader", "detail",
-               "what", "why")
+               "what", "when", "why")
     column = r'("[^"]*"|\{\}|[^",()]+)'
     row = re.compile(r"^TN_OPTION\(" + r",\s*".join([column] * len(columns)) + r"\)$", re.MULTILINE)
     rows = [dict(zip(columns, (cell.strip('"') for cell in match.groups()))) for match in row.finditer(text)]
@@ -197,8 +197,8 @@ def strategy(root):
             also = "".join(f"<br>`{alias}`" for alias in row["aliases"].split())
             read_by = READERS[row["reader"]].format(row["detail"].replace(" ", ", ") if row["reader"] == "pattern" else row["detail"])
             cells.append((f"`{row['name']}`{also}", values_of(row), f"`{default_of(row)}`", f"`{row['documents']}`" if row["documents"] else "",
-                          cell(row["what"]), read_by, gained.get(row["name"], "")))
-        out.append(f"### [{section}]\n\n" + table(("option", "values", "default", "documents", "what it does", "who acts on it",
+                          cell(row["what"]), cell(row["when"]), read_by, gained.get(row["name"], "")))
+        out.append(f"### [{section}]\n\n" + table(("option", "values", "default", "documents", "what it does", "when it helps", "who acts on it",
                                                    "a step, on or as it is by default, against off"), cells))
     return "\n".join(out)
 

@@ -99,7 +99,7 @@ class Generate(unittest.TestCase):
     def test_an_option_has_all_columns_and_says_why_its_default_is_not_the_documents(self):
         (self.root / "core/include/tenon").mkdir(parents=True)
         options = self.root / "core/include/tenon/strategy.def"
-        row = 'TN_OPTION(a, {0}, b, "b", "c d", {1}, "{2}", 1, UINT32_MAX, fusion, "",\n          "does it", "{3}")\n'
+        row = 'TN_OPTION(a, {0}, b, "b", "c d", {1}, "{2}", 1, UINT32_MAX, fusion, "",\n          "does it", "always", "{3}")\n'
         page = "".join(f"<!-- generated: {name} -->\n<!-- end -->\n" for name in ("strategy", "strategy differences"))
         for values, finding in ((("AutoCount", "automatic", "4", "it is better"), None),
                                 (("AutoCount", "automatic", "4", ""), "b: its default is not the documents'"),
@@ -111,7 +111,7 @@ class Generate(unittest.TestCase):
             self.assertEqual(code, 1 if finding else 0, output)
             self.assertIn(finding or "wrote", output)
             if not finding:
-                self.assertIn("| `b`<br>`c`<br>`d` | auto, from 1 | `auto` | `4` | does it | fusion |", self.read())
+                self.assertIn("| `b`<br>`c`<br>`d` | auto, from 1 | `auto` | `4` | does it | always | fusion |", self.read())
                 self.assertIn("| `b` | `auto` | `4` | it is better |", self.read())
 
     def test_a_slot_without_a_row_in_a_vendors_page_is_a_finding(self):
