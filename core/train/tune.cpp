@@ -71,6 +71,8 @@ Settings open_settings(const TrainingGraph& step, const Strategy& strategy, bool
       offer("device_threads", std::to_string(threads), threads != all);
   }
   offer("capture", "false");
+  offer("fuse_patterns", "false");  // the model of costs knows neither caches nor how a kernel does
+  offer("enable_auto_fusion", "false");
   offer("layout", "nhwc", convolves);
   offer("enable_pad", "true", strategy.amp);
   offer("cudnn_exhaustive_search", "true", convolves || has(step.graph, graph::Family::MATMUL));

@@ -285,6 +285,20 @@ TEST_CASE("executor: other options than it has, other ranks than the step's") {
   CHECK_HAS(std::string(alone.message()), "the step is for 2 ranks, the communicator has 1");
 }
 
+TEST_CASE("executor: the memory that it tells of is what it takes") {
+  World w;
+  const uint64_t before = w.device.pool_stats().used_bytes;
+  Executor executor = must(Executor::open(
+      must(training_graph(network(rows, 1 << 14), "loss", {.optimizer = {.op = Op::adam}})), w.device));
+  must(begin(executor, 7));
+  train(executor, 3);
+  const uint64_t told = executor.figures().peak_bytes(), taken = w.device.pool_stats().used_bytes - before;
+  CAPTURE(told);
+  CAPTURE(taken);
+  CHECK(taken >= told);
+  CHECK(taken <= told + told / 10);
+}
+
 TEST_CASE("executor: explains itself, and its figures add up") {
   World w;
   Executor executor = w.open();

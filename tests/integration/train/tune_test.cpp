@@ -33,6 +33,7 @@ TEST_CASE("tune: what nobody has set is tried, and what is taken was faster") {
   const Tuned tuned = must(tune(step_of(), {}, quick()));
   CHECK(tries(tuned, "device_threads = "));
   CHECK(tries(tuned, "capture = false"));
+  CHECK(tries(tuned, "fuse_patterns = false"));
   CHECK_FALSE(tries(tuned, "layout"));      // nothing to lay out
   CHECK_FALSE(tries(tuned, "enable_pad"));  // no halves
   CHECK(tuned.before_ms > 0);
