@@ -12,7 +12,7 @@ option(TENON_FUZZ "Build the fuzzers of tests/fuzz; needs clang (preset fuzz)" O
 option(TENON_WERROR "Treat warnings as errors" OFF)
 set(TENON_SANITIZE none CACHE STRING "Sanitizer: address (with undefined), thread or none")
 set_property(CACHE TENON_SANITIZE PROPERTY STRINGS none address thread)
-option(TENON_SANITIZE_ALL "Where TENON_SANITIZE is address: the checks that take half of the time to compile, too" ON)
+option(TENON_SANITIZE_ALL "Where TENON_SANITIZE is address: the checks that take longest to compile, too" ON)
 set(TENON_PLUGINS "all" CACHE STRING "Plugins to build: folder names under plugins/, or all")
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)

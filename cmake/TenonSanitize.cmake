@@ -7,7 +7,7 @@ if(TENON_SANITIZE STREQUAL "address")
   set(flags -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
   if(NOT TENON_SANITIZE_ALL)
     # UBSan's of each pointer, of which ASan still sees what it then touches, and of locals that are used behind their block.
-    # Each takes a third of the time to compile.
+    # They take longest to compile.
     list(APPEND flags -fno-sanitize=null,alignment,object-size,vptr,nonnull-attribute,returns-nonnull-attribute
          -fno-sanitize-address-use-after-scope)
   endif()

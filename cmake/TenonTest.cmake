@@ -39,7 +39,7 @@ endforeach()
 add_library(tenon_test_main STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/main.cpp")
 target_link_libraries(tenon_test_main PUBLIC doctest::doctest PRIVATE tenon_warnings)
 target_include_directories(tenon_test_main PUBLIC "${PROJECT_SOURCE_DIR}/tests")
-# An assertion is then one call: a fifth less to compile. What throws inside one is caught, and told, by its case.
+# An assertion is then one call, and sooner compiled. What throws inside one is caught, and told, by its case.
 target_compile_definitions(tenon_test_main PUBLIC DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
 
 # The deadline of an entry; TSan and an emulator make everything slower.

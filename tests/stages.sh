@@ -135,7 +135,7 @@ part_arm64() {
 part_bookworm() { stage "bare bookworm: demo and test" tests/full/chroot.sh bookworm; }
 part_trixie() { stage "bare trixie: demo and test" tests/full/chroot.sh trixie; }
 
-# A full run asks for the checks that take half of the time to compile, too.
+# A full run asks for the checks that take longest to compile, too.
 build_ci() {
   sane cmake --preset ci -D TENON_SANITIZE_ALL="${full:+ON}"
   build_preset ci

@@ -15,7 +15,7 @@ using strategy::Reader;
 
 // Whether a plugin's pattern is `name`, or a form of it: "gemm_epilogue_backward" is one of "gemm_epilogue".
 bool is_form_of(std::string_view pattern, std::string_view name) {
-  return pattern == name || (pattern.starts_with(name) && pattern.substr(name.size()).starts_with("_"));
+  return pattern.starts_with(name) && (pattern.size() == name.size() || pattern[name.size()] == '_');
 }
 
 // Whether every option that lets `pattern` happen is off, and there is one.

@@ -170,9 +170,8 @@ def values_of(option):
     return ("auto, " if option["type"].startswith("Auto") else "") + words
 
 
-GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(\w+) \|[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
-# Of several ranks the peer is the same step with an option changed.
-GAIN_OF_RANKS = re.compile(r"^\| (\w+)/(f32|bf16)/(\d ranks) \| (\w+)=[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
+# The row is named after the option; of several ranks the peer is: the same step with OPTION=VALUE.
+GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(\w+|\d ranks) \| (?:(\w+)=)?[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
 
 
 def gains(root):
@@ -181,10 +180,9 @@ def gains(root):
     page = page.read_text(encoding="utf-8") if page.exists() else ""
     train = re.search(r"^## train\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
     out = {}
-    for model, dtype, option, ratio, spread in GAIN.findall(train[1] if train else ""):
-        out.setdefault(option, []).append(f"{model} {dtype}: × {ratio} (spread {spread})")
-    for model, dtype, ranks, option, ratio, spread in GAIN_OF_RANKS.findall(train[1] if train else ""):
-        out.setdefault(option, []).append(f"{model} {dtype}, {ranks}: × {ratio} (spread {spread})")
+    for model, dtype, row, changed, ratio, spread in GAIN.findall(train[1] if train else ""):
+        step = f"{model} {dtype}, {row}" if changed else f"{model} {dtype}"
+        out.setdefault(changed or row, []).append(f"{step}: × {ratio} (spread {spread})")
     return {option: "<br>".join(words) for option, words in out.items()}
 
 

@@ -9,7 +9,6 @@
 #include "common/begin.hpp"
 #include "common/meter.hpp"
 #include "common/options.hpp"
-#include "common/score.hpp"
 #include "network.hpp"
 
 #include <tenon/tenon.hpp>
@@ -26,7 +25,6 @@ using namespace tenon;
 using transformer::Network;
 using transformer::Shape;
 
-constexpr uint64_t told_every = 10;
 constexpr size_t continued = 80;  // letters that it goes on by itself
 
 Result<std::string> read_text(const std::string& path) {
@@ -78,7 +76,7 @@ class Training {
         {.batch = static_cast<uint64_t>(shape_.batch), .rank = here_.rank, .ranks = here_.size, .seed = 1}));
     Executor executor = TN_TRY(sample::begin(step, device, o_.strategy, comm));
     sample::introduce(o_.strategy, here_, device, executor);
-    for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(train(loader, executor, i));
+    for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(train(loader, executor));
     if (here_.rank != 0) return {};
     const std::string start = text.substr(0, static_cast<size_t>(shape_.length));
     std::printf("%s|%s\n", start.c_str(), TN_TRY(go_on(device, executor, start)).c_str());
@@ -95,22 +93,23 @@ class Training {
     return training_graph(network.graph(), "loss", options);
   }
 
-  Status train(Loader& loader, Executor& executor, uint64_t number) {
+  Status train(Loader& loader, Executor& executor) {
     meter_.begin();
     const Batch batch = TN_TRY(loader.next(executor.stream()));
     float loss = 0;
-    std::vector<int32_t> next(static_cast<size_t>(shape_.batch * shape_.length));
-    std::vector<float> scores(next.size() * static_cast<size_t>(shape_.words));
-    const Binding fetches[] = {fetched("loss", loss), fetched("scores.now", scores)};
+    std::vector<float> scores;
+    std::vector<Binding> fetches{fetched("loss", loss)};
+    if (meter_.tells_next()) {
+      scores.resize(static_cast<size_t>(shape_.batch * shape_.length * shape_.words));
+      fetches.push_back(fetched("scores.now", scores));
+    }
     const bool is_told = TN_TRY(executor.run(batch.bindings(), fetches));
     meter_.end(is_told, loss);
-    if (!is_told || (number % told_every != 0 && number != o_.steps)) return {};
+    if (!is_told || scores.empty()) return {};
+    std::vector<int32_t> next(static_cast<size_t>(shape_.batch * shape_.length));
     TN_TRY(executor.stream().download(next, batch.tensors()[1].span));
     TN_TRY(executor.sync());
-    std::printf("worker %u, step %llu, cost %.4f s, loss %.4f, acc1 %.3f, acc5 %.3f, %.0f letters/s\n",
-                here_.rank, static_cast<unsigned long long>(number), meter_.seconds(),
-                static_cast<double>(loss), sample::accuracy(scores, next, 1),
-                sample::accuracy(scores, next, 5), meter_.speed());
+    meter_.tell(here_.rank, scores, next);
     return {};
   }
 
