@@ -42,6 +42,19 @@ target_include_directories(tenon_test_main PUBLIC "${PROJECT_SOURCE_DIR}/tests")
 # An assertion is then one call, and sooner compiled. What throws inside one is caught, and told, by its case.
 target_compile_definitions(tenon_test_main PUBLIC DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
 
+# How test programs are compiled: -O0 takes half the time, and what is tested keeps its own.
+set(TENON_TEST_COMPILE_OPTIONS -O0)
+
+# Headers precompiled once, as programs compile them, for every test program (TENON_UNITY).
+if(TENON_UNITY)
+  add_library(tenon_test_precompiled OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/tests/support/precompiled.cpp")
+  set_target_properties(tenon_test_precompiled PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_link_libraries(tenon_test_precompiled PRIVATE doctest::doctest tenon_warnings)
+  target_compile_definitions(tenon_test_precompiled PRIVATE DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
+  target_compile_options(tenon_test_precompiled PRIVATE ${TENON_TEST_COMPILE_OPTIONS} -fPIE)
+  target_precompile_headers(tenon_test_precompiled PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/precompiled.hpp")
+endif()
+
 # The deadline of an entry; TSan and an emulator make everything slower.
 function(_tenon_timeout out timeout)
   if(NOT timeout)
@@ -75,7 +88,10 @@ function(tenon_add_test)
   set_target_properties(${arg_NAME} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests/bin")
   target_link_libraries(${arg_NAME} PRIVATE tenon_test_main ${arg_LIBRARIES} tenon_warnings)
-  target_compile_options(${arg_NAME} PRIVATE -O0)  # compiles in half the time; what is tested keeps its own
+  target_compile_options(${arg_NAME} PRIVATE ${TENON_TEST_COMPILE_OPTIONS})
+  if(TENON_UNITY)
+    target_precompile_headers(${arg_NAME} REUSE_FROM tenon_test_precompiled)
+  endif()
   if(arg_DEPENDS)
     add_dependencies(${arg_NAME} ${arg_DEPENDS})
   endif()
