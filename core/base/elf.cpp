@@ -80,7 +80,7 @@ Status not_a_library(const Reader& file) {
   std::string start(std::min<uint64_t>(file.size(), 24), '\0');
   file.read(0, start.data(), start.size());
   for (char& c : start) c = static_cast<unsigned char>(c) < 0x80 ? c : '.';
-  return bad_elf("is not a shared library: it begins with " + quoted(start, 24) +
+  return bad_elf("is not a shared library: it begins with " + base::quoted(start, 24) +
                  ": put the built library in its place");
 }
 

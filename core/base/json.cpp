@@ -58,7 +58,7 @@ Status JsonReader::wrong(const std::string& why) const {
 
 Status JsonReader::wanted(const char* what) const {
   const std::string found =
-      at_ < text_.size() ? quoted(text_.substr(at_, 20)) : std::string("the end of the file");
+      at_ < text_.size() ? base::quoted(text_.substr(at_, 20)) : std::string("the end of the file");
   return wrong(std::string("expected ") + what + ", found " + found +
                (at_ < text_.size() ? "" : ": it was cut off, write it again"));
 }
@@ -154,12 +154,12 @@ Result<int64_t> JsonReader::integer() {
 Result<size_t> Keys::place(const JsonReader& reader, std::string_view key) {
   for (size_t i = 0; i < known_.size(); ++i) {
     if (known_[i] != key) continue;
-    if (has(i)) return reader.wrong(std::string(of_) + " has key " + quoted(key) + " twice: keep one");
+    if (has(i)) return reader.wrong(std::string(of_) + " has key " + base::quoted(key) + " twice: keep one");
     seen_ |= uint64_t{1} << i;
     return i;
   }
   const std::vector<std::string> names(known_.begin(), known_.end());
-  return reader.wrong(std::string(of_) + " has no key " + quoted(key) + did_you_mean(key, known_) +
+  return reader.wrong(std::string(of_) + " has no key " + base::quoted(key) + did_you_mean(key, known_) +
                       ": it has " + join(names, ", "));
 }
 

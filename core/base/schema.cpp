@@ -125,7 +125,7 @@ Status unknown_attribute(const OpSchema& schema, const std::string& name) {
   for (const AttributeSchema& attribute : schema.attributes) names.push_back(attribute.name);
   std::string all;
   for (const std::string_view known : names) all += (all.empty() ? "" : ", ") + std::string(known);
-  return Status(TN_INVALID, "has no attribute " + quoted(name, 64) + did_you_mean(name, names) +
+  return Status(TN_INVALID, "has no attribute " + base::quoted(name, 64) + did_you_mean(name, names) +
                                 (all.empty() ? "; it takes none" : "; it takes " + all));
 }
 

@@ -43,7 +43,7 @@ Result<Found> look_up(const Address& address, int flags) {
   addrinfo* found = nullptr;
   const int why = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
   if (why == 0) return Found(found, freeaddrinfo);
-  return Status(TN_INVALID, "no host " + quoted(address.host) + ": " + gai_strerror(why) +
+  return Status(TN_INVALID, "no host " + base::quoted(address.host) + ": " + gai_strerror(why) +
                                 ": give a name or number of one of its interfaces");
 }
 
@@ -66,7 +66,7 @@ Result<Address> Address::parse(std::string_view text) {
   const auto end = port.data() + port.size();
   const auto read = std::from_chars(port.data(), end, out.port);
   if (!out.host.empty() && !port.empty() && read.ec == std::errc() && read.ptr == end) return out;
-  return Status(TN_INVALID, quoted(text) + " is no address: write HOST:PORT, as in 127.0.0.1:29500");
+  return Status(TN_INVALID, base::quoted(text) + " is no address: write HOST:PORT, as in 127.0.0.1:29500");
 }
 
 std::string Address::text() const {

@@ -15,13 +15,11 @@
 namespace tenon::checkpoint {
 namespace {
 
-using base::quoted;
-
 constexpr std::array<std::string_view, 3> tensor_keys{"dtype", "shape", "data_offsets"};
 
 Status wrong(const std::string& why) { return {TN_INVALID, why}; }
 Status wrong(const Placed& placed, const std::string& why) {
-  return wrong("tensor " + quoted(placed.tensor.name) + " " + why);
+  return wrong("tensor " + base::quoted(placed.tensor.name) + " " + why);
 }
 
 class Reading {
@@ -56,12 +54,12 @@ Result<Header> Reading::run() {
 }
 
 Status Reading::member(const std::string& key) {
-  if (!names_.insert(key).second) return reader_.wrong("tensor " + quoted(key) + " is there twice");
+  if (!names_.insert(key).second) return reader_.wrong("tensor " + base::quoted(key) + " is there twice");
   if (key != "__metadata__") return tensor(key);
   return reader_.object([&](const std::string& name) -> Status {
     std::string value = TN_TRY(reader_.string());
     const bool first = out_.notes.emplace(name, std::move(value)).second;
-    return first ? Status() : reader_.wrong("note " + quoted(name) + " is there twice");
+    return first ? Status() : reader_.wrong("note " + base::quoted(name) + " is there twice");
   });
 }
 
@@ -72,17 +70,19 @@ Status Reading::tensor(const std::string& name) {
     return tensor_value(TN_TRY(keys.place(reader_, key)), placed);
   }));
   for (size_t i = 0; i < tensor_keys.size(); ++i)
-    if (!keys.has(i)) return reader_.wrong("tensor " + quoted(name) + " lacks " + quoted(tensor_keys[i]));
+    if (!keys.has(i))
+      return reader_.wrong("tensor " + base::quoted(name) + " lacks " + base::quoted(tensor_keys[i]));
   out_.tensors.push_back(std::move(placed));
   return {};
 }
 
 Status Reading::tensor_value(size_t place, Placed& placed) {
-  const std::string called = "tensor " + quoted(placed.tensor.name);
+  const std::string called = "tensor " + base::quoted(placed.tensor.name);
   if (place == 0) {
     const std::string type = TN_TRY(reader_.string());
     const auto dtype = dtype_called(type);
-    if (!dtype) return reader_.wrong(called + " is of type " + quoted(type) + ", which Tenon does not have");
+    if (!dtype)
+      return reader_.wrong(called + " is of type " + base::quoted(type) + ", which Tenon does not have");
     placed.tensor.spec.dtype = *dtype;
     return {};
   }
@@ -131,8 +131,8 @@ Status Reading::check_place(const Placed& placed, const Placed* before) const {
   if (placed.end < placed.begin)
     return wrong(placed, "ends at " + byte(placed.end) + ", before it begins at " + byte(placed.begin));
   if (placed.begin < expected)
-    return wrong(placed, "begins at " + byte(placed.begin) + ", inside of " + quoted(before->tensor.name) +
-                             ", which ends at " + byte(expected));
+    return wrong(placed, "begins at " + byte(placed.begin) + ", inside of " +
+                             base::quoted(before->tensor.name) + ", which ends at " + byte(expected));
   if (placed.begin > expected)
     return wrong(placed, "begins at " + byte(placed.begin) + ", and what is from " + byte(expected) +
                              " on belongs to no tensor");
@@ -170,15 +170,16 @@ Status Reading::take_own_notes() {
   taken(std::string(digest_note));
   const std::string made = taken(std::string(format_note));
   if (made != format)
-    return wrong("its format is " + quoted(made) + ", and not '" + std::string(format) +
+    return wrong("its format is " + base::quoted(made) + ", and not '" + std::string(format) +
                  "': use the Tenon that wrote it");
   for (Placed& placed : out_.tensors) {
     placed.digest = taken(std::string(digest_note) + "." + placed.tensor.name);
     if (placed.digest.empty()) return wrong(placed, "has no checksum: take another copy");
   }
   const std::string left = first_own_note();
-  return left.empty() ? Status()
-                      : wrong("note " + quoted(left) + " is of no tensor, and Tenon has none so called");
+  return left.empty()
+             ? Status()
+             : wrong("note " + base::quoted(left) + " is of no tensor, and Tenon has none so called");
 }
 
 std::string Reading::first_own_note() const {

@@ -16,14 +16,13 @@ namespace tenon::checkpoint {
 namespace {
 
 using base::json_quoted;
-using base::quoted;
 
 constexpr std::string_view head_begin = "{\"__metadata__\":{\"tenon.sha256\":\"";
 constexpr size_t digest_at = length_bytes + head_begin.size();
 constexpr size_t digest_letters = 2 * sizeof(base::Digest);
 
 Status bad(const CheckpointTensor& tensor, const std::string& why) {
-  return {TN_INVALID, "checkpoint tensor " + quoted(tensor.name) + " " + why};
+  return {TN_INVALID, "checkpoint tensor " + base::quoted(tensor.name) + " " + why};
 }
 
 bool is_dense(TensorSpec spec) {
@@ -55,7 +54,7 @@ Status check(const CheckpointTensor& tensor) {
 
 Status check(const CheckpointNotes& notes) {
   for (const auto& [name, value] : notes) {
-    const std::string note = "checkpoint note " + quoted(name);
+    const std::string note = "checkpoint note " + base::quoted(name);
     if (name.starts_with(own_notes))
       return {TN_INVALID, note + " begins with 'tenon.', as the library's own do: call it otherwise"};
     if (!base::is_utf8(name) || !base::is_utf8(value))

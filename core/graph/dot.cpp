@@ -8,7 +8,7 @@ namespace tenon {
 namespace {
 
 // Names hold no quotes and no backslashes, so they stand between quotes as they are.
-std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+std::string in_quotes(const std::string& text) { return "\"" + text + "\""; }
 
 std::string escaped(const std::string& text) {
   std::string out;
@@ -21,14 +21,14 @@ class Picture {
   explicit Picture(const Graph::State& state) : state_(state) {}
 
   std::string run() && {
-    out_ = "digraph " + quoted(state_.name.empty() ? "graph" : state_.name) + " {\n";
+    out_ = "digraph " + in_quotes(state_.name.empty() ? "graph" : state_.name) + " {\n";
     out_ += "  rankdir=TB;\n  node [shape=box, style=rounded, fontname=Helvetica];\n";
     out_ += "  edge [fontname=Helvetica, fontsize=9];\n";
     for (uint32_t i = 0; i < state_.values.size(); ++i) leaf(i);
     for (uint32_t i = 0; i < state_.nodes.size(); ++i) node(i);
     for (const Graph::Output& output : state_.outputs) {
-      const std::string target = quoted("output " + output.name);
-      out_ += "  " + target + " [label=" + quoted(output.name) + ", shape=ellipse, style=bold];\n";
+      const std::string target = in_quotes("output " + output.name);
+      out_ += "  " + target + " [label=" + in_quotes(output.name) + ", shape=ellipse, style=bold];\n";
       edge(output.value, target);
     }
     return std::move(out_) + "}\n";
@@ -37,13 +37,13 @@ class Picture {
  private:
   std::string source(uint32_t value) const {
     const Graph::ValueInfo& info = state_.values[value];
-    return info.producer == TN_ABSENT ? quoted("value " + info.name)
-                                      : quoted("node " + std::to_string(info.producer));
+    return info.producer == TN_ABSENT ? in_quotes("value " + info.name)
+                                      : in_quotes("node " + std::to_string(info.producer));
   }
 
   void edge(uint32_t value, const std::string& target) {
     out_ += "  " + source(value) + " -> " + target +
-            " [label=" + quoted(graph::words(state_.values[value].spec)) + "];\n";
+            " [label=" + in_quotes(graph::words(state_.values[value].spec)) + "];\n";
   }
 
   void leaf(uint32_t index) {
@@ -52,7 +52,7 @@ class Picture {
     const char* style = info.role == Graph::Role::input   ? "shape=ellipse, style=solid"
                         : info.role == Graph::Role::param ? "shape=ellipse, style=filled, fillcolor=lightgrey"
                                                           : "shape=plaintext, style=solid";
-    out_ += "  " + source(index) + " [label=" + quoted(info.name) + ", " + style + "];\n";
+    out_ += "  " + source(index) + " [label=" + in_quotes(info.name) + ", " + style + "];\n";
   }
 
   void node(uint32_t index) {
@@ -63,8 +63,8 @@ class Picture {
     std::string hint;
     for (const Attribute& attribute : node.attributes)
       hint += attribute.name + "=" + graph::words(attribute.value) + " ";
-    const std::string target = quoted("node " + std::to_string(index));
-    out_ += "  " + target + " [label=" + quoted(label) + ", tooltip=" + quoted(escaped(hint)) + "];\n";
+    const std::string target = in_quotes("node " + std::to_string(index));
+    out_ += "  " + target + " [label=" + in_quotes(label) + ", tooltip=" + in_quotes(escaped(hint)) + "];\n";
     for (const uint32_t value : node.inputs) {
       if (value != TN_ABSENT) edge(value, target);
     }
