@@ -231,6 +231,7 @@ Status Loader::seek(uint64_t epoch, uint64_t step) {
 }
 
 uint64_t Loader::steps() const noexcept { return state_->order.steps(); }
+uint64_t Loader::batch(uint64_t step) const noexcept { return state_->order.share(step).filled; }
 
 std::span<const Dataset::Tensor> Loader::tensors() const noexcept { return state_->memory.shown(); }
 

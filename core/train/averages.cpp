@@ -2,12 +2,20 @@
 // averages.cpp: see averages.hpp.
 #include "train/averages.hpp"
 
+#include "base/text.hpp"
+
 #include <algorithm>
 
 namespace tenon::train {
 namespace {
 
 constexpr std::string_view suffix = ".gradient";
+
+// What a gradient is called by who sums it.
+std::string called(std::string sum) {
+  if (sum.ends_with(suffix)) sum.resize(sum.size() - suffix.size());
+  return sum;
+}
 
 // As the planner of buckets sees them: ready when the launches before are predicted to be.
 std::vector<Gradient> gradients_of(const Plan::State& plan) {
@@ -17,8 +25,7 @@ std::vector<Gradient> gradients_of(const Plan::State& plan) {
   std::vector<Gradient> out;
   for (const auto& exchange : plan.exchanges) {
     const Graph::ValueInfo& sum = plan.graph.values()[exchange.sum];
-    Gradient gradient{.name = sum.name, .dtype = sum.spec.dtype, .elements = sum.spec.elements()};
-    if (gradient.name.ends_with(suffix)) gradient.name.resize(gradient.name.size() - suffix.size());
+    Gradient gradient{.name = called(sum.name), .dtype = sum.spec.dtype, .elements = sum.spec.elements()};
     gradient.ready_ns = done[exchange.after];
     out.push_back(std::move(gradient));
   }
@@ -37,31 +44,76 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.sums = !plan.sums.empty();
   options.target = from.target;
   options.timeline = from.timeline;
-  const std::vector<Gradient> gradients = gradients_of(plan);
-  Averages out(
-      TN_TRY(GradientSync::create(device, comm, gradients, from.strategy.overlap(), std::move(options))));
-  out.exchanges_ = plan.exchanges;
-  out.after_.resize(plan.launches.size());
-  for (uint32_t i = 0; i < plan.exchanges.size(); ++i) out.after_[plan.exchanges[i].after].push_back(i);
-  out.sums_ = plan.sums;
-  out.sums_after_.resize(plan.launches.size());
-  for (uint32_t i = 0; i < plan.sums.size(); ++i) out.sums_after_[plan.sums[i].after].push_back(i);
-  for (const Plan::State::Launch& launch : plan.launches) out.reads_.push_back(launch.sums);
-  out.first_late_ = plan.first_late;
-  out.first_with_all_ = out.plan().gate().empty() ? plan.first_with_all : plan.first_late;
-  out.find_waits();
-  if (const auto found = plan.names.find(from.step.divisor); found != plan.names.end())
-    out.divisor_ = found->second;
+  Averages out;
+  out.all_ = std::make_shared<const std::vector<Gradient>>(gradients_of(plan));
+  out.sync_ = std::make_shared<GradientSync>(
+      TN_TRY(GradientSync::create(device, comm, *out.all_, from.strategy.overlap(), std::move(options))));
+  out.samples_ = from.step.samples;
+  TN_TRY(out.find_gradients(plan, from.step.divisor));
+  out.take(from.step, plan);
   return out;
+}
+
+Result<Averages> Averages::beside(const TrainingGraph& step, const Plan& plan, uint64_t samples) const {
+  Averages out;
+  out.sync_ = sync_;
+  out.all_ = all_;
+  out.samples_ = samples;
+  TN_TRY(out.find_gradients(plan.state(), step.divisor));
+  out.take(step, plan.state());
+  return out;
+}
+
+// What is sent, or comes as an input, by its position among all gradients.
+Status Averages::find_gradients(const Plan::State& plan, std::string_view divisor) {
+  const auto bad = [](const std::string& text) { return Status(TN_INVALID, "executor: " + text); };
+  const auto position = [&](const Graph::ValueInfo& sum) -> Result<uint32_t> {
+    const std::string name = called(sum.name);
+    const auto found =
+        std::find_if(all_->begin(), all_->end(), [&](const auto& g) { return g.name == name; });
+    if (found == all_->end()) return bad("the full step has no gradient " + base::quoted(name));
+    if (found->dtype != sum.spec.dtype || found->elements != sum.spec.elements())
+      return bad("gradient " + base::quoted(name) + " has another type or size in the full step");
+    return static_cast<uint32_t>(found - all_->begin());
+  };
+  std::vector<bool> there(all_->size());
+  for (const Plan::State::Exchange& exchange : plan.exchanges) {
+    gradient_.push_back(TN_TRY(position(plan.graph.values()[exchange.sum])));
+    there[gradient_.back()] = true;
+  }
+  for (const Graph::ValueInfo& info : plan.graph.values()) {
+    if (samples_ > 0 || info.role != Graph::Role::input || info.name == divisor) continue;
+    const uint32_t gradient = TN_TRY(position(info));
+    summed_.push_back({plan.names.at(info.name), gradient});
+  }
+  const auto missing = std::find(there.begin(), there.end(), false);
+  if (samples_ == 0 || missing == there.end()) return {};
+  return bad("gradient " + base::quoted((*all_)[static_cast<size_t>(missing - there.begin())].name) +
+             " of the full step is not made");
+}
+
+void Averages::take(const TrainingGraph& step, const Plan::State& plan) {
+  exchanges_ = plan.exchanges;
+  after_.resize(plan.launches.size());
+  for (uint32_t i = 0; i < plan.exchanges.size(); ++i) after_[plan.exchanges[i].after].push_back(i);
+  sums_ = plan.sums;
+  sums_after_.resize(plan.launches.size());
+  for (uint32_t i = 0; i < plan.sums.size(); ++i) sums_after_[plan.sums[i].after].push_back(i);
+  for (const Plan::State::Launch& launch : plan.launches) reads_.push_back(launch.sums);
+  first_late_ = plan.first_late;
+  first_with_all_ = this->plan().gate().empty() ? plan.first_with_all : plan.first_late;
+  find_waits();
+  if (const auto found = plan.names.find(step.divisor); found != plan.names.end()) divisor_ = found->second;
 }
 
 // Each bucket by the first launch that reads some of it.
 void Averages::find_waits() {
-  std::vector<std::vector<uint32_t>> buckets_of(exchanges_.size());
+  std::vector<std::vector<uint32_t>> by_gradient(all_->size()), buckets_of;
   for (uint32_t bucket = 0; bucket < plan().buckets().size(); ++bucket) {
     for (const BucketMember& member : plan().buckets()[bucket].members)
-      buckets_of[member.gradient].push_back(bucket);
+      by_gradient[member.gradient].push_back(bucket);
   }
+  for (const uint32_t gradient : gradient_) buckets_of.push_back(by_gradient[gradient]);
   std::vector<bool> awaited(plan().buckets().size());
   waits_.assign(reads_.size(), {});
   for (uint32_t at = first_late_; at < first_with_all_; ++at) {
@@ -76,15 +128,14 @@ void Averages::find_waits() {
 }
 
 Result<bool> Averages::begin(Stream& compute) {
-  const bool moved = TN_TRY(sync_.begin(compute));
-  if (moved) find_waits();
   phase_ = Phase::backward;
-  return moved;
+  return sync_->begin(compute);
 }
 
 void Averages::bind(std::span<tn_span> bound) const {
-  for (uint32_t i = 0; i < exchanges_.size(); ++i) bound[exchanges_[i].bound] = sync_.gradient(i);
-  if (divisor_ != TN_ABSENT) bound[divisor_] = sync_.divisor();
+  for (uint32_t i = 0; i < exchanges_.size(); ++i) bound[exchanges_[i].bound] = sync_->gradient(gradient_[i]);
+  for (const Summed& input : summed_) bound[input.bound] = sync_->gradient(input.gradient);
+  if (divisor_ != TN_ABSENT) bound[divisor_] = sync_->divisor();
 }
 
 std::vector<uint32_t> Averages::departures() const {
@@ -92,11 +143,12 @@ std::vector<uint32_t> Averages::departures() const {
   for (const Plan::State::Exchange& exchange : exchanges_)
     if (exchange.from.bound == Plan::State::in_block) out.push_back(exchange.after);
   for (const Plan::State::Sum& sum : sums_) out.push_back(sum.after);
+  std::vector<uint32_t> made(all_->size());  // the launch behind which a gradient is there
+  for (uint32_t i = 0; i < exchanges_.size(); ++i) made[gradient_[i]] = exchanges_[i].after;
   for (const Bucket& bucket : plan().buckets()) {
     uint32_t last = 0;
-    for (const BucketMember& member : bucket.members)
-      last = std::max(last, exchanges_[member.gradient].after);
-    if (!bucket.members.empty()) out.push_back(last);
+    for (const BucketMember& member : bucket.members) last = std::max(last, made[member.gradient]);
+    if (!bucket.members.empty() && !exchanges_.empty()) out.push_back(last);
   }
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
@@ -114,26 +166,26 @@ std::vector<uint32_t> Averages::arrivals() const {
 Status Averages::await(Stream& compute, uint32_t at) {
   if (at < first_late_ || phase_ == Phase::finished) return {};
   if (at >= first_with_all_) return finish(compute);
-  if (phase_ == Phase::backward) TN_TRY(sync_.send());
+  if (phase_ == Phase::backward) TN_TRY(sync_->send({.samples = samples_}));
   phase_ = Phase::updates;
-  for (const uint32_t bucket : waits_[at]) TN_TRY(sync_.await_bucket(compute, bucket));
+  for (const uint32_t bucket : waits_[at]) TN_TRY(sync_->await_bucket(compute, bucket));
   return {};
 }
 
 Status Averages::finish(Stream& compute) {
   if (phase_ == Phase::finished) return {};
   phase_ = Phase::finished;
-  return sync_.finish(compute);
+  return sync_->finish(compute, {.samples = samples_});
 }
 
 Status Averages::made(Stream& compute, uint32_t at, const tn_span& block) {
   for (const uint32_t i : after_[at]) {
     const Plan::State::Exchange& exchange = exchanges_[i];
     if (exchange.from.bound == Plan::State::in_block)
-      TN_TRY(compute.copy(sync_.gradient(i), exchange.from.in(block)));
-    TN_TRY(sync_.ready(i));
+      TN_TRY(compute.copy(sync_->gradient(gradient_[i]), exchange.from.in(block)));
+    TN_TRY(sync_->ready(gradient_[i]));
   }
-  for (const uint32_t i : sums_after_[at]) TN_TRY(sync_.sum(compute, sums_[i].at.in(block), sums_[i].dtype));
+  for (const uint32_t i : sums_after_[at]) TN_TRY(sync_->sum(compute, sums_[i].at.in(block), sums_[i].dtype));
   return {};
 }
 

@@ -12,8 +12,11 @@
 #include <tenon/strategy.hpp>
 #include <tenon/training.hpp>
 
+#include <memory>
+
 namespace tenon::train {
 
+// One plan's part in them. Plans of one executor share who sums: whichever is run, gradients have the same places and buckets.
 class Averages {
  public:
   struct Open {
@@ -25,13 +28,18 @@ class Averages {
   };
   // All ranks together. [one thread; blocks; may fail]
   static Result<Averages> open(const Open& from, Device& device, Communicator& comm);
+  // The part of another plan: of `step`, which has the same gradients; or, with samples 0, of one that makes none and has the
+  // sums as inputs of their names. TN_INVALID naming the gradient that differs. [one thread; does not block; may fail]
+  Result<Averages> beside(const TrainingGraph& step, const Plan& plan, uint64_t samples) const;
 
-  // A step begins: true when gradients have new places. [one thread; may block; may fail]
+  // A step of any of the plans begins: true when gradients have new places, and all plans are to be told that they moved.
+  // [one thread; may block; may fail]
   Result<bool> begin(Stream& compute);
+  void moved() { find_waits(); }
   // Into `bound`, a span for each of what the caller of a plan binds: where sums are, and what they are divided by.
   void bind(std::span<tn_span> bound) const;
   // The step that began is measured, gradient by gradient. [one thread; does not block; cannot fail]
-  bool measures() const noexcept { return sync_.measures(); }
+  bool measures() const noexcept { return sync_->measures(); }
   // Launches after which something leaves: the last of a bucket, or what has to be copied at once. Ascending.
   std::vector<uint32_t> departures() const;
   // Launches before which sums are waited for. Ascending.
@@ -44,18 +52,29 @@ class Averages {
   // All launches were enqueued: the step is over. [one thread; does not block; may fail]
   Status finish(Stream& compute);
 
-  const CommPlan& plan() const noexcept { return sync_.plan(); }
-  size_t gradients() const noexcept { return exchanges_.size(); }
+  const CommPlan& plan() const noexcept { return sync_->plan(); }
+  size_t gradients() const noexcept { return all_->size(); }
   size_t sums() const noexcept { return sums_.size(); }
 
  private:
   enum class Phase : uint8_t { backward, updates, finished };
 
-  explicit Averages(GradientSync sync) noexcept : sync_(std::move(sync)) {}
+  // An input that is the sum of gradient `gradient`.
+  struct Summed {
+    uint32_t bound = 0, gradient = 0;
+  };
+
+  Averages() = default;
+  void take(const TrainingGraph& step, const Plan::State& plan);
+  Status find_gradients(const Plan::State& plan, std::string_view divisor);
   void find_waits();
 
-  GradientSync sync_;
+  std::shared_ptr<GradientSync> sync_{};
+  std::shared_ptr<const std::vector<Gradient>> all_{};  // as sync_ has them
+  uint64_t samples_ = 1;                                // that this rank brings
   std::vector<Plan::State::Exchange> exchanges_{};
+  std::vector<uint32_t> gradient_{};  // of each exchange, its position in all_
+  std::vector<Summed> summed_{};
   std::vector<Plan::State::Sum> sums_{};
   std::vector<std::vector<uint32_t>> after_{};       // per launch: positions in exchanges_
   std::vector<std::vector<uint32_t>> sums_after_{};  // and in sums_

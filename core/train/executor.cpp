@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 
 namespace tenon {
 namespace {
@@ -19,41 +20,10 @@ Status bad(const std::string& text) { return Status(TN_INVALID, "executor: " + t
 }  // namespace
 
 void State::bind() {
-  for (const uint32_t turn : {0u, 1u}) {
-    lasting.bind(bound, turn);
-    for (const Output& output : outputs) bound[output.bound] = output.place;
-    if (averages) averages->bind(bound);
-    launches.bind(turn, bound, block);
-  }
-  replays.forget(stretches());
+  for (Form& form : forms) form.bind(lasting, block);
 }
 
-// Launches with nothing to do between them.
-std::vector<train::Replays::Stretch> State::stretches() const {
-  std::vector<uint32_t> ends = averages ? averages->departures() : std::vector<uint32_t>();
-  for (uint32_t& end : ends) ++end;
-  if (averages) {
-    const std::vector<uint32_t> begins = averages->arrivals();
-    ends.insert(ends.end(), begins.begin(), begins.end());
-  }
-  ends.push_back(launches.count());
-  std::sort(ends.begin(), ends.end());
-  std::vector<train::Replays::Stretch> out;
-  uint32_t first = 0;
-  for (const uint32_t end : ends) {
-    if (end > first) out.push_back({first, end});
-    first = end;
-  }
-  return out;
-}
-
-const State::Output* State::find(std::string_view output) const noexcept {
-  const auto found =
-      std::find_if(outputs.begin(), outputs.end(), [&](const Output& one) { return one.name == output; });
-  return found == outputs.end() ? nullptr : &*found;
-}
-
-Status State::check(std::span<const Binding> given) {
+Result<size_t> State::choose(std::span<const Binding> given) {
   if (failure) return Status(*failure);
   if (!has_begun) {
     const std::vector<std::string> missing = lasting.not_begun();
@@ -64,15 +34,18 @@ Status State::check(std::span<const Binding> given) {
           " no value: call initialize, or set them");
     has_begun = true;
   }
-  return inputs.check(given);
+  const size_t shape = TN_TRY(inputs.check(given));
+  if (shape != train::Inputs::no_shape) return shape;
+  if (without_samples == none) TN_TRY(add_without_samples());
+  return without_samples;
 }
 
-Status State::check_fetches(std::span<const Binding> fetches) const {
+Status State::check_fetches(const Form& form, std::span<const Binding> fetches) const {
   for (const Binding& fetch : fetches) {
-    const Output* output = find(fetch.name);
+    const Form::Output* output = form.find(fetch.name);
     if (output == nullptr) {
       std::vector<std::string_view> names;
-      for (const Output& one : outputs) names.push_back(one.name);
+      for (const Form::Output& one : form.outputs) names.push_back(one.name);
       return bad("the step has no output " + base::quoted(fetch.name) +
                  base::did_you_mean(fetch.name, names) +
                  (lasting.has(fetch.name) ? ": it is a parameter, which get() gives" : ""));
@@ -84,41 +57,47 @@ Status State::check_fetches(std::span<const Binding> fetches) const {
   return {};
 }
 
-Status State::enqueue(std::span<const Binding> given) {
-  if (averages && TN_TRY(averages->begin(compute))) bind();
-  size_t input = 0;
-  TN_TRY(inputs.feed(given, compute, timeline, [&](uint32_t number, const tn_span& span) {
-    bound[number] = span;
-    launches.put(number, span);
-    replays.put(input++, span);
-  }));
-  replays.begin(lasting.in_turns() > 0 ? lasting.turn() : 0, averages && averages->measures());
-  for (size_t i = 0; i < replays.stretches().size(); ++i) {
-    if (averages) TN_TRY(averages->await(compute, replays.stretches()[i].first));
-    TN_TRY(enqueue_stretch(i));
+Status State::enqueue(Form& form, size_t shape, std::span<const Binding> given) {
+  if (form.averages && TN_TRY(form.averages->begin(compute))) {
+    for (Form& each : forms) each.averages->moved();
+    bind();
   }
-  if (averages) TN_TRY(averages->finish(compute));
-  replays.end();
+  size_t input = 0;
+  TN_TRY(inputs.feed(shape, given, compute, timeline, [&](uint32_t number, const tn_span& span) {
+    form.bound[number] = span;
+    form.launches.put(number, span);
+    form.replays.put(input++, span);
+  }));
+  form.replays.begin(lasting.in_turns() > 0 ? lasting.turn() : 0, form.averages && form.averages->measures());
+  for (size_t i = 0; i < form.replays.stretches().size(); ++i) {
+    if (form.averages) TN_TRY(form.averages->await(compute, form.replays.stretches()[i].first));
+    TN_TRY(enqueue_stretch(form, i));
+  }
+  if (form.averages) TN_TRY(form.averages->finish(compute));
+  form.replays.end();
+  if (form.samples == 0) TN_TRY(lasting.carry(form.ties, compute));
   TN_TRY(inputs.used(compute));
   lasting.renewed();
   ++steps;
   return steps % strategy.num_iteration_per_drop_scope == 0 ? device.trim() : Status();
 }
 
-Status State::enqueue_stretch(size_t number) {
-  const auto [first, end] = replays.stretches()[number];
+Status State::enqueue_stretch(Form& form, size_t number) {
+  const auto [first, end] = form.replays.stretches()[number];
   const tn_span memory = block;
-  const bool replayed = !replays.by_hand();
+  const bool replayed = !form.replays.by_hand();
   if (replayed) {
-    TN_TRY(replays.enqueue(compute, number, [&, begin = first, behind = end]() -> Status {
+    const auto launch = [&, begin = first, behind = end]() -> Status {
       for (uint32_t at = begin; at < behind; ++at)
-        TN_TRY(launches.enqueue(compute, at, lasting.turn(), timeline));
+        TN_TRY(form.launches.enqueue(compute, at, lasting.turn(), timeline));
       return {};
-    }));
+    };
+    TN_TRY(form.replays.enqueue(compute, number,
+                                std::ref(launch)));  // by reference: it is not copied to the heap
   }
   for (uint32_t at = first; at < end; ++at) {
-    if (!replayed) TN_TRY(launches.enqueue(compute, at, lasting.turn(), timeline));
-    if (averages) TN_TRY(averages->made(compute, at, memory));
+    if (!replayed) TN_TRY(form.launches.enqueue(compute, at, lasting.turn(), timeline));
+    if (form.averages) TN_TRY(form.averages->made(compute, at, memory));
   }
   return {};
 }
@@ -130,29 +109,36 @@ Status State::ended(Status status) {
   return Status(*failure);
 }
 
-Status State::run(std::span<const Binding> given) { return ended(enqueue(given)); }
+Status State::run(size_t form, std::span<const Binding> given) {
+  last = form;
+  if (forms[form].samples > 0) shown = form;
+  return ended(enqueue(forms[form], form, given));
+}
 
-Status State::fetch(std::span<const Binding> fetches) { return ended(fetch_all(fetches)); }
+Status State::fetch(std::span<const Binding> fetches) { return ended(fetch_all(forms[last], fetches)); }
 
-Status State::fetch_all(std::span<const Binding> fetches) {
-  for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, find(fetch.name)->place));
+Status State::fetch_all(Form& form, std::span<const Binding> fetches) {
+  for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, form.find(fetch.name)->place));
   float found_inf = 0;
-  if (const Output* const verdict = find(step.found_inf))
+  if (const Form::Output* const verdict = form.find(step.found_inf))
     TN_TRY(compute.download(std::span(&found_inf, 1), verdict->place));
   TN_TRY(compute.sync());
-  return found_inf == 0 ? Status() : tell_bad_step();
+  return found_inf == 0 ? Status() : tell_bad_step(form);
 }
 
 // Its scale is renewed already; everything else is as the step found it.
-Status State::tell_bad_step() {
-  if (!diagnosis) {
+Status State::tell_bad_step(Form& form) {
+  if (!form.diagnosis) {
     const FusionTarget target = TN_TRY(fusion_target(device));
-    diagnosis = TN_TRY(train::Diagnosis::open(step, plan, device, {.fusion = strategy.fusion(target)}));
+    form.diagnosis =
+        TN_TRY(train::Diagnosis::open(step, form.plan, device, {.fusion = strategy.fusion(target)}));
   }
-  lasting.bind(bound, lasting.turn());
-  const std::string why = TN_TRY(diagnosis->run(device, compute, [&](const std::string& name) -> tn_span {
-    return name == step.scale ? find(step.scale_used)->place.span() : bound[plan.state().names.at(name)];
-  }));
+  lasting.bind(form.ties, form.bound, lasting.turn());
+  const std::string why =
+      TN_TRY(form.diagnosis->run(device, compute, [&](const std::string& name) -> tn_span {
+        return name == step.scale ? form.find(step.scale_used)->place.span()
+                                  : form.bound[form.plan.state().names.at(name)];
+      }));
   device.state()->log(LogLevel::warn, "step " + std::to_string(steps) + " changed no weight: " + why);
   return {};
 }
@@ -162,11 +148,14 @@ Executor::Executor(Executor&&) noexcept = default;
 Executor& Executor::operator=(Executor&&) noexcept = default;
 Executor::~Executor() = default;
 
+Status Executor::also(const TrainingGraph& shorter) { return state_->also(shorter); }
+
 Result<bool> Executor::run(std::span<const Binding> inputs, std::span<const Binding> fetches) {
-  TN_TRY(state_->check(inputs));
-  TN_TRY(state_->check_fetches(fetches));
-  TN_TRY(state_->run(inputs));
-  if (fetches.empty() || state_->steps % state_->strategy.fetch_every != 0) return false;
+  const size_t form = TN_TRY(state_->choose(inputs));
+  const bool has_outputs = state_->forms[form].samples > 0;
+  TN_TRY(state_->check_fetches(has_outputs ? state_->forms[form] : state_->full(), fetches));
+  TN_TRY(state_->run(form, inputs));
+  if (fetches.empty() || !has_outputs || state_->steps % state_->strategy.fetch_every != 0) return false;
   TN_TRY(state_->fetch(fetches));
   return true;
 }
@@ -176,15 +165,17 @@ Result<bool> Executor::run(std::initializer_list<Binding> inputs, std::initializ
 }
 
 Result<uint32_t> Executor::run(const Feed& feed, std::span<const Binding> fetches) {
-  TN_TRY(state_->check_fetches(fetches));
+  TN_TRY(state_->check_fetches(state_->full(), fetches));
   uint32_t ran = 0;
   for (std::vector<Binding> inputs; ran < state_->strategy.num_iteration_per_run; ++ran) {
     inputs.clear();
     if (!TN_TRY(feed(inputs))) break;
-    TN_TRY(state_->check(inputs));
-    TN_TRY(state_->run(inputs));
+    TN_TRY(state_->run(TN_TRY(state_->choose(inputs)), inputs));
   }
-  if (ran > 0 && !fetches.empty()) TN_TRY(state_->fetch(fetches));
+  const State::Form& last = state_->forms[state_->last];
+  if (ran == 0 || fetches.empty() || last.samples == 0) return ran;
+  TN_TRY(state_->check_fetches(last, fetches));
+  TN_TRY(state_->fetch(fetches));
   return ran;
 }
 
@@ -228,7 +219,8 @@ Status Executor::set_rate(double rate) {
 }
 
 Result<double> Executor::value(std::string_view name) {
-  const State::Output* output = state_->find(name);
+  const State::Form::Output* output = state_->forms[state_->last].find(name);
+  if (output == nullptr) output = state_->forms[state_->shown].find(name);
   TensorSpec spec;
   std::vector<std::byte> bytes;
   if (output == nullptr) {
@@ -251,6 +243,6 @@ std::span<const Executor::Lasting> Executor::lasting() const noexcept { return s
 Stream& Executor::stream() noexcept { return state_->compute; }
 uint64_t Executor::steps() const noexcept { return state_->steps; }
 const TrainingGraph& Executor::step() const noexcept { return state_->step; }
-const Plan& Executor::plan() const noexcept { return state_->plan; }
+const Plan& Executor::plan() const noexcept { return state_->full().plan; }
 
 }  // namespace tenon

@@ -21,11 +21,11 @@ std::string memory_line(const ExecutorFigures& f) {
 std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
   uint64_t groups = 0, updates = 0, launches = 0;
   Op op{};
-  for (const FusionGroup& group : s.plan.cut().groups) {
+  for (const FusionGroup& group : s.full().plan.cut().groups) {
     groups += group.nodes.size() > 1;
     uint64_t own = 0;
     for (const uint32_t node : group.nodes) {
-      const Op found = s.plan.graph().nodes()[node].op;
+      const Op found = s.full().plan.graph().nodes()[node].op;
       if (graph::columns_of(found).family != graph::Family::OPTIMIZER) continue;
       op = found;
       ++own;
@@ -43,16 +43,27 @@ std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
 
 // "updates  in 4 parts, each behind its own buckets", "updates  wait for all gradients: loss scaling"
 std::string updates_line(const Executor::State& s) {
-  const std::string gate = s.averages->plan().gate();
+  const std::string gate = s.full().averages->plan().gate();
   if (!gate.empty()) return "updates  wait for all gradients: " + gate + '\n';
   size_t parts = 0;
-  for (const FusionGroup& group : s.plan.cut().groups) {
+  for (const FusionGroup& group : s.full().plan.cut().groups) {
     parts += std::any_of(group.nodes.begin(), group.nodes.end(), [&](uint32_t node) {
-      return graph::columns_of(s.plan.graph().nodes()[node].op).family == graph::Family::OPTIMIZER;
+      return graph::columns_of(s.full().plan.graph().nodes()[node].op).family == graph::Family::OPTIMIZER;
     });
   }
   if (parts == 1) return "updates  in one part, behind all gradients: more launches would not pay\n";
   return "updates  in " + base::counted(parts, "part") + ", each behind its own buckets\n";
+}
+
+// "batches  of 32 samples, of 5 in 12 launches, of none in 1 launch"
+std::string batches_line(const Executor::State& s) {
+  std::string out = "batches  of " + base::counted(s.full().samples, "sample");
+  for (size_t i = 1; i < s.forms.size(); ++i) {
+    const uint64_t samples = s.forms[i].samples;
+    out += ", of " + (samples == 0 ? std::string("none") : std::to_string(samples)) + " in " +
+           base::counted(s.forms[i].launches.count(), "launch");
+  }
+  return out + '\n';
 }
 
 }  // namespace
@@ -61,45 +72,49 @@ ExecutorFigures Executor::figures() const {
   const State& s = *state_;
   ExecutorFigures out;
   out.steps = s.steps;
-  out.launches = s.launches.count();
-  out.stretches = s.replays.stretches().size();
-  out.replayed = s.replays.steps();
-  for (const FusionGroup& group : s.plan.cut().groups) out.nodes += group.nodes.size();
+  out.launches = s.full().launches.count();
+  out.stretches = s.full().replays.stretches().size();
+  out.replayed = s.full().replays.steps();
+  for (const FusionGroup& group : s.full().plan.cut().groups) out.nodes += group.nodes.size();
   out.in_place = s.lasting.in_place();
   out.in_turns = s.lasting.in_turns();
   out.lasting_bytes = s.lasting.bytes();
   out.between_bytes = s.block.bytes();
   out.edge_bytes = s.inputs.bytes();
-  for (const State::Output& output : s.outputs) out.edge_bytes += output.place.bytes();
-  if (!s.averages) return out;
-  out.gradients = s.averages->gradients();
-  out.all_reduces = s.averages->plan().buckets().size();
-  for (const Bucket& bucket : s.averages->plan().buckets()) out.sent_bytes += bucket.bytes;
-  out.gradient_bytes = s.averages->plan().arena().bytes;
+  for (const State::Form& form : s.forms) {
+    for (const State::Form::Output& output : form.outputs) out.edge_bytes += output.place.bytes();
+  }
+  if (!s.full().averages) return out;
+  out.gradients = s.full().averages->gradients();
+  out.all_reduces = s.full().averages->plan().buckets().size();
+  for (const Bucket& bucket : s.full().averages->plan().buckets()) out.sent_bytes += bucket.bytes;
+  out.gradient_bytes = s.full().averages->plan().arena().bytes;
   return out;
 }
 
 std::string Executor::summary() const {
   const std::string out = fusion_lines(*state_, figures());
-  return state_->averages ? out + state_->averages->plan().summary() + '\n' : out;
+  return state_->full().averages ? out + state_->full().averages->plan().summary() + '\n' : out;
 }
 
 std::string Executor::explain() const {
   const State& s = *state_;
   const ExecutorFigures f = figures();
-  std::string out = summary() + passes::explain(s.step.notes) + passes::explain(s.notes) + s.plan.explain();
+  std::string out =
+      summary() + passes::explain(s.step.notes) + passes::explain(s.full().notes) + s.full().plan.explain();
   out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
          " in two places that take turns\n";
-  const std::string& why = s.replays.why_not();
+  const std::string& why = s.full().replays.why_not();
   out += "capture  ";
   out += why.empty() ? std::to_string(f.launches) + " launches as " + std::to_string(f.stretches) + ", " +
                            base::counted(f.replayed, "step") + " replayed so far\n"
                      : "none: " + why + '\n';
-  if (s.averages) out += updates_line(s);
-  if (s.averages && s.averages->sums() > 0)
-    out += "sums     " + base::counted(s.averages->sums(), "sum") + " over ranks inside the step\n";
+  if (s.full().averages) out += updates_line(s);
+  if (s.full().averages && s.full().averages->sums() > 0)
+    out += "sums     " + base::counted(s.full().averages->sums(), "sum") + " over ranks inside the step\n";
+  if (s.forms.size() > 1) out += batches_line(s);
   out += memory_line(f);
-  if (s.averages) out += s.averages->plan().explain();
+  if (s.full().averages) out += s.full().averages->plan().explain();
   return out;
 }
 

@@ -12,6 +12,8 @@ namespace {
 
 constexpr uint64_t stage_alignment = 64;
 
+Status bad(const std::string& text) { return Status(TN_INVALID, "executor: " + text); }
+
 }  // namespace
 
 Result<Inputs> Inputs::open(const Plan& plan, std::string_view apart, Device& device, Stream& compute) {
@@ -21,8 +23,7 @@ Result<Inputs> Inputs::open(const Plan& plan, std::string_view apart, Device& de
   uint64_t end = 0;
   for (const Graph::ValueInfo& info : plan.graph().values()) {
     if (info.role != Graph::Role::input || info.name == apart) continue;
-    One one{
-        .name = info.name, .bound = plan.state().names.at(info.name), .bytes = info.spec.bytes(), .at = end};
+    One one{.name = info.name, .bytes = info.spec.bytes(), .at = end};
     for (Buffer& place : one.places) place = TN_TRY(device.allocate(compute, one.bytes));
     end += (one.bytes + stage_alignment - 1) / stage_alignment * stage_alignment;
     out.all_.push_back(std::move(one));
@@ -35,8 +36,30 @@ Result<Inputs> Inputs::open(const Plan& plan, std::string_view apart, Device& de
   return out;
 }
 
-Status Inputs::check(std::span<const Binding> given) {
-  const auto bad = [&](const std::string& text) { return Status(TN_INVALID, "executor: " + text); };
+Result<Inputs::Shape> Inputs::shape(const Plan& plan, std::string_view apart) const {
+  Shape shape = none();
+  for (const Graph::ValueInfo& info : plan.graph().values()) {
+    if (info.role != Graph::Role::input || info.name == apart) continue;
+    const auto found =
+        std::find_if(all_.begin(), all_.end(), [&](const One& one) { return one.name == info.name; });
+    if (found == all_.end()) return bad("input " + base::quoted(info.name) + " is none of the full step's");
+    if (info.spec.bytes() > found->bytes)
+      return bad("input " + base::quoted(info.name) + " has " + std::to_string(info.spec.bytes()) +
+                 " bytes, and " + std::to_string(found->bytes) + " in the full step: open with the larger");
+    shape[static_cast<size_t>(found - all_.begin())] = {plan.state().names.at(info.name), info.spec.bytes()};
+  }
+  for (size_t i = 0; i < all_.size(); ++i) {
+    if (shape[i].bound == TN_ABSENT) return bad("the step has no input " + base::quoted(all_[i].name));
+  }
+  const auto same = [](const Shaped& a, const Shaped& b) { return a.bytes == b.bytes; };
+  for (const Shape& other : shapes_) {
+    if (std::equal(shape.begin(), shape.end(), other.begin(), other.end(), same))
+      return bad("there is a step with inputs of these sizes: nothing would tell which one is meant");
+  }
+  return shape;
+}
+
+Result<size_t> Inputs::check(std::span<const Binding> given) {
   std::fill(order_.begin(), order_.end(), given.size());
   for (size_t i = 0; i < given.size(); ++i) {
     const auto found =
@@ -49,15 +72,27 @@ Status Inputs::check(std::span<const Binding> given) {
     }
     size_t& place = order_[static_cast<size_t>(found - all_.begin())];
     if (place != given.size()) return bad("input '" + found->name + "' is given twice");
-    if (given[i].span.bytes != found->bytes)
-      return bad("input '" + found->name + "' has " + std::to_string(found->bytes) + " bytes, it is given " +
-                 std::to_string(given[i].span.bytes));
     place = i;
   }
   for (size_t i = 0; i < all_.size(); ++i) {
     if (order_[i] == given.size()) return bad("input '" + all_[i].name + "' is not given");
   }
-  return {};
+  return fitting(given);
+}
+
+Result<size_t> Inputs::fitting(std::span<const Binding> given) const {
+  const auto is_none = [](const Binding& binding) { return binding.span.bytes == 0; };
+  if (!given.empty() && std::all_of(given.begin(), given.end(), is_none)) return no_shape;
+  std::string why;
+  for (size_t shape = 0; shape < shapes_.size(); ++shape) {
+    size_t i = 0;
+    while (i < all_.size() && given[order_[i]].span.bytes == shapes_[shape][i].bytes) ++i;
+    if (i == all_.size()) return shape;
+    if (shape == 0)
+      why = "input '" + all_[i].name + "' has " + std::to_string(all_[i].bytes) + " bytes, it is given " +
+            std::to_string(given[order_[i]].span.bytes);
+  }
+  return bad(why + (shapes_.size() > 1 ? ", and all inputs together fit no step of fewer samples" : ""));
 }
 
 Status Inputs::begin_turn() {
@@ -67,10 +102,10 @@ Status Inputs::begin_turn() {
 
 Status Inputs::send(One& one, const tn_span& from, Timeline& timeline) {
   std::memcpy(stages_[turn_].data() + one.at,
-              reinterpret_cast<const void*>(static_cast<uintptr_t>(from.offset)), one.bytes);
-  const tn_span staged = TN_TRY(stages_[turn_].span(one.at, one.bytes));
-  return timeline.measure(copies_, {.kind = TraceKind::copy, .name = one.name, .bytes = one.bytes},
-                          [&] { return copies_.copy(one.places[turn_], staged); });
+              reinterpret_cast<const void*>(static_cast<uintptr_t>(from.offset)), from.bytes);
+  const tn_span staged = TN_TRY(stages_[turn_].span(one.at, from.bytes));
+  return timeline.measure(copies_, {.kind = TraceKind::copy, .name = one.name, .bytes = from.bytes},
+                          [&] { return copies_.copy(place(one, from.bytes), staged); });
 }
 
 Status Inputs::arrived(Stream& compute) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // inputs.hpp: what a step reads from the host comes on a copy stream, while the step before still computes.
 //
+// A batch has one of several shapes; that of the plan opened with is the fullest.
 // Invariant: memory on the device is written when the step that read it two steps ago is done, and read when it is there. The
 // host waits only for its own memory's turn.
 #pragma once
@@ -14,23 +15,44 @@ namespace tenon::train {
 
 class Inputs {
  public:
-  // The inputs of the plan but `apart`, which somebody else binds. [one thread; may block; may fail]
-  static Result<Inputs> open(const Plan& plan, std::string_view apart, Device& device, Stream& compute);
+  // What is given has no bytes at all: this rank has no samples.
+  static constexpr size_t no_shape = SIZE_MAX;
 
-  // Checks that each input is given once and fits, before anything is enqueued. [one thread; does not block; may fail]
-  Status check(std::span<const Binding> given);
+  // Room for the inputs of the plan but `apart`, which somebody else binds; no shape yet. [one thread; may block; may fail]
+  static Result<Inputs> open(const Plan& plan, std::string_view apart, Device& device, Stream& compute);
+  // An input in a batch of one shape; its number among what the plan's caller binds.
+  struct Shaped {
+    uint32_t bound = TN_ABSENT;
+    uint64_t bytes = 0;
+  };
+  using Shape = std::vector<Shaped>;  // in the order of the inputs
+
+  // The inputs of a plan. TN_INVALID naming one that the fullest batch has not, or has shorter; or when there is such a shape.
+  // [one thread; does not block; may fail]
+  Result<Shape> shape(const Plan& plan, std::string_view apart) const;
+  // Of a plan without these inputs.
+  Shape none() const { return Shape(all_.size()); }
+  // One more shape, with the next number.
+  void add(Shape shape) { shapes_.push_back(std::move(shape)); }
+
+  // Checks that each input is given once, before anything is enqueued: the number of the shape that it all fits.
+  // [one thread; does not block; may fail]
+  Result<size_t> check(std::span<const Binding> given);
   // Sends the host's bytes to the device and lets `compute` wait for them; take(number, span) tells where a step finds the
-  // input of this number. `given` was checked. [one thread; may block; may fail]
+  // input of this number. `given` was checked, and is of this shape. [one thread; may block; may fail]
   template <class Take>
-  Status feed(std::span<const Binding> given, Stream& compute, Timeline& timeline, Take&& take) {
+  Status feed(size_t shape, std::span<const Binding> given, Stream& compute, Timeline& timeline,
+              Take&& take) {
     bool any = false;
     for (size_t i = 0; i < all_.size(); ++i) {
+      const uint32_t bound = shapes_[shape][i].bound;
+      if (bound == TN_ABSENT) continue;
       const tn_span& from = given[order_[i]].span;
       const bool is_hosts = from.space == TN_SPACE_HOST_ADDRESS;
       if (is_hosts && !any) TN_TRY(begin_turn());
       if (is_hosts) TN_TRY(send(all_[i], from, timeline));
       any = any || is_hosts;
-      take(all_[i].bound, is_hosts ? all_[i].places[turn_].span() : from);
+      take(bound, is_hosts ? place(all_[i], from.bytes) : from);
     }
     return any ? arrived(compute) : Status();
   }
@@ -43,16 +65,23 @@ class Inputs {
  private:
   struct One {
     std::string name{};
-    uint32_t bound = 0;
-    uint64_t bytes = 0, at = 0;  // of the stage
+    uint64_t bytes = 0, at = 0;  // at its fullest; of the stage
     Buffer places[2]{};
   };
+  Result<size_t> fitting(std::span<const Binding> given) const;
+  // Its first `bytes` bytes on the device, in this turn.
+  tn_span place(const One& one, uint64_t bytes) const {
+    tn_span span = one.places[turn_];
+    span.bytes = bytes;
+    return span;
+  }
 
   Status begin_turn();
   Status send(One& one, const tn_span& from, Timeline& timeline);
   Status arrived(Stream& compute);
 
   std::vector<One> all_{};
+  std::vector<Shape> shapes_{};
   std::vector<size_t> order_{};  // for each of all_, its position in what was given
   std::string graph_{};          // its name, in messages
   Stream copies_{};

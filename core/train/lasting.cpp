@@ -19,6 +19,16 @@ std::vector<std::byte> converted(DType from, DType to, std::span<const std::byte
   return out;
 }
 
+uint32_t number_of(const Plan::State& plan, const std::string& name) {
+  const auto found = plan.names.find(name);
+  return found == plan.names.end() ? TN_ABSENT : found->second;
+}
+
+bool renewed_in_place(const Plan::State& plan, const std::string& param) {
+  return std::any_of(plan.renewals.begin(), plan.renewals.end(),
+                     [&](const Plan::Renewal& renewal) { return renewal.param == param; });
+}
+
 }  // namespace
 
 Result<Lasting> Lasting::open(const Open& from, Device& device, Stream& stream) {
@@ -27,19 +37,13 @@ Result<Lasting> Lasting::open(const Open& from, Device& device, Stream& stream) 
   std::unordered_map<std::string, std::string> next;  // parameter → output
   for (const Renewed& pair : from.step.renewed) next.emplace(pair.param, pair.output);
   for (const passes::Master& master : from.masters) next.emplace(master.master, master.output);
-  const auto number = [&](const std::string& name) {
-    const auto found = plan.names.find(name);
-    return found == plan.names.end() ? TN_ABSENT : found->second;
-  };
   std::unordered_map<std::string, size_t> at;
   for (const Graph::ValueInfo& info : plan.graph.values()) {
     if (info.role != Graph::Role::param) continue;
-    Kept kept{.name = info.name, .spec = info.spec, .read = number(info.name)};
-    if (const auto found = next.find(info.name); found != next.end()) kept.written = number(found->second);
-    const auto& renewals = plan.renewals;
-    kept.in_turns = kept.written != TN_ABSENT &&
-                    std::none_of(renewals.begin(), renewals.end(),
-                                 [&](const Plan::Renewal& renewal) { return renewal.param == info.name; });
+    Kept kept{.name = info.name, .spec = info.spec};
+    const auto found = next.find(info.name);
+    if (found != next.end() && number_of(plan, found->second) != TN_ABSENT) kept.next = found->second;
+    kept.in_turns = !kept.next.empty() && !renewed_in_place(plan, kept.name);
     at.emplace(info.name, out.kept_.size());
     out.kept_.push_back(std::move(kept));
   }
@@ -142,15 +146,53 @@ Status Lasting::share(Stream& stream, Communicator& comm, uint32_t root) {
   return stream.sync();
 }
 
-void Lasting::bind(std::span<tn_span> bound, uint32_t turn) const {
-  for (const Kept& kept : kept_) {
-    if (kept.read != TN_ABSENT) bound[kept.read] = kept.places[kept.in_turns ? turn : 0];
-    if (kept.written != TN_ABSENT) bound[kept.written] = kept.places[kept.in_turns ? turn ^ 1u : 0];
+std::vector<Lasting::Tie> Lasting::ties(const Plan& plan) const {
+  std::vector<Tie> out;
+  for (const Kept& kept : kept_)
+    out.push_back({.read = number_of(plan.state(), kept.name),
+                   .written = kept.next.empty() ? TN_ABSENT : number_of(plan.state(), kept.next)});
+  return out;
+}
+
+Status Lasting::agree(const Plan& plan, Device& device, Stream& stream) {
+  for (const Graph::ValueInfo& info : plan.graph().values()) {
+    if (info.role != Graph::Role::param) continue;
+    const auto found =
+        std::find_if(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.name == info.name; });
+    if (found == kept_.end() || found->spec.dtype != info.spec.dtype || found->spec.dims != info.spec.dims)
+      return Status(TN_INVALID, "executor: parameter " + base::quoted(info.name) +
+                                    (found == kept_.end() ? " is none of the full step's"
+                                                          : " has another type or shape in the full step"));
+  }
+  std::vector<std::pair<Kept*, Buffer>> more;
+  const std::vector<Tie> tied = ties(plan);
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const Kept& kept = kept_[i];
+    if (tied[i].written == TN_ABSENT || kept.in_turns || renewed_in_place(plan.state(), kept.name)) continue;
+    more.emplace_back(&kept_[i], TN_TRY(device.allocate(stream, kept.spec.bytes())));
+  }
+  for (auto& [kept, place] : more) {
+    kept->places[1] = std::move(place);
+    if (turn_ == 1) std::swap(kept->places[0], kept->places[1]);
+    kept->in_turns = true;
+  }
+  return {};
+}
+
+void Lasting::bind(std::span<const Tie> ties, std::span<tn_span> bound, uint32_t turn) const {
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const Kept& kept = kept_[i];
+    if (ties[i].read != TN_ABSENT) bound[ties[i].read] = kept.places[kept.in_turns ? turn : 0];
+    if (ties[i].written != TN_ABSENT) bound[ties[i].written] = kept.places[kept.in_turns ? turn ^ 1u : 0];
   }
 }
 
-bool Lasting::renews(uint32_t bound) const {
-  return std::any_of(kept_.begin(), kept_.end(), [&](const Kept& kept) { return kept.written == bound; });
+Status Lasting::carry(std::span<const Tie> ties, Stream& stream) {
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    if (kept_[i].in_turns && ties[i].written == TN_ABSENT)
+      TN_TRY(stream.copy(kept_[i].places[turn_ ^ 1u], kept_[i].places[turn_]));
+  }
+  return {};
 }
 
 uint64_t Lasting::bytes() const noexcept {
@@ -160,9 +202,8 @@ uint64_t Lasting::bytes() const noexcept {
 }
 
 uint64_t Lasting::in_place() const noexcept {
-  return static_cast<uint64_t>(std::count_if(kept_.begin(), kept_.end(), [](const Kept& kept) {
-    return kept.written != TN_ABSENT && !kept.in_turns;
-  }));
+  return static_cast<uint64_t>(std::count_if(
+      kept_.begin(), kept_.end(), [](const Kept& kept) { return !kept.next.empty() && !kept.in_turns; }));
 }
 
 uint64_t Lasting::in_turns() const noexcept {

@@ -36,15 +36,26 @@ class Lasting {
   std::vector<std::string> not_begun() const;
   Status share(Stream& stream, Communicator& comm, uint32_t root);
 
+  // Where a plan reads and writes what is kept, in the order in which it is kept: numbers of what the plan's caller binds.
+  struct Tie {
+    uint32_t read = TN_ABSENT, written = TN_ABSENT;
+  };
+  std::vector<Tie> ties(const Plan& plan) const;
+  // For another plan of the step than the one opened with: what it cannot renew in place has two places from now on, so every plan
+  // is to be bound anew. TN_INVALID naming a parameter that is not kept, or kept otherwise; nothing has changed after a failure.
+  // [one thread; may block; may fail]
+  Status agree(const Plan& plan, Device& device, Stream& stream);
   // Into `bound`, a span for each of what the caller of a plan binds: as a step reads and writes them when it is its turn.
-  void bind(std::span<tn_span> bound, uint32_t turn) const;
-  // Whether the plan's output of this number is the next value of something here.
-  bool renews(uint32_t bound) const;
+  void bind(std::span<const Tie> ties, std::span<tn_span> bound, uint32_t turn) const;
+  // What takes turns and a step of these ties does not write: from the place that is now to the other one, as the step's turn ends.
+  // [stream's thread; does not block; may fail]
+  Status carry(std::span<const Tie> ties, Stream& stream);
   // A step was enqueued.
   void renewed() noexcept { turn_ ^= 1u; }
   uint32_t turn() const noexcept { return turn_; }
 
   uint64_t bytes() const noexcept;
+  // Of what steps renew.
   uint64_t in_place() const noexcept;
   uint64_t in_turns() const noexcept;
 
@@ -54,7 +65,7 @@ class Lasting {
   struct Kept {
     std::string name{};
     TensorSpec spec{};
-    uint32_t read = TN_ABSENT, written = TN_ABSENT;  // numbers of what the plan's caller binds
+    std::string next{};  // the output that renews it; "" for none
     bool in_turns = false, begun = false;
     Buffer places[2]{};
   };

@@ -2,6 +2,7 @@
 // open.cpp: from a step to an executor: passes, plan, memory, and who sums gradients.
 #include "fusion/names.hpp"
 #include "train/state.hpp"
+#include "train/updates_only.hpp"
 
 #include <algorithm>
 
@@ -40,19 +41,6 @@ Result<passes::Rewritten> rewrite(const TrainingGraph& step, const Strategy& str
   return passes::run(passes::Rewritten(step.graph), options);
 }
 
-// Memory for the outputs that renew nothing.
-Status open_outputs(State& s) {
-  const Plan::State& plan = s.plan.state();
-  for (const Graph::Output& output : plan.graph.outputs()) {
-    const uint32_t bound = plan.names.at(output.name);
-    if (s.lasting.renews(bound)) continue;
-    const TensorSpec& spec = plan.graph.values()[output.value].spec;
-    Buffer place = TN_TRY(s.device.allocate(s.compute, spec.bytes()));
-    s.outputs.push_back({output.name, spec, bound, std::move(place)});
-  }
-  return {};
-}
-
 // Whether and why not launches are captured.
 Result<train::Replays> open_replays(const State& s) {
   if (s.strategy.capture == false) return train::Replays("capture = false");
@@ -67,33 +55,123 @@ Result<train::Replays> open_replays(const State& s) {
 
 }  // namespace
 
+Result<PlanOptions> State::planning() {
+  const FusionTarget target = TN_TRY(fusion_target(device));
+  PlanOptions out{.fusion = strategy.fusion(target), .compile = compile};
+  if (!step.divisor.empty()) out.with_sums = {step.divisor};
+  out.fusion.updates_by_arrival = step.divisor.empty() && !strategy.enable_backward_optimizer_op_deps;
+  return out;
+}
+
+// Memory for the outputs that renew nothing.
+Status State::complete(Form& form) {
+  const Plan::State& plan = form.plan.state();
+  for (const Graph::Output& output : plan.graph.outputs()) {
+    const uint32_t bound = plan.names.at(output.name);
+    if (form.renews(bound)) continue;
+    const TensorSpec& spec = plan.graph.values()[output.value].spec;
+    Buffer place = TN_TRY(device.allocate(compute, spec.bytes()));
+    form.outputs.push_back({output.name, spec, bound, std::move(place)});
+  }
+  form.launches = train::Launches(form.plan);
+  form.replays = TN_TRY(open_replays(*this));
+  form.bound.resize(plan.bound.size());
+  return {};
+}
+
+Status State::add(Form form, train::Inputs::Shape shape) {
+  form.ties = lasting.ties(form.plan);
+  TN_TRY(complete(form));
+  Buffer larger;
+  if (form.plan.memory_bytes() > block.bytes())
+    larger = TN_TRY(device.allocate(compute, form.plan.memory_bytes()));
+  TN_TRY(lasting.agree(form.plan, device, compute));
+  if (larger) block = std::move(larger);
+  inputs.add(std::move(shape));
+  forms.push_back(std::move(form));
+  bind();
+  return compute.sync();
+}
+
+// What has to be as in the full step; parameters, inputs and gradients are looked at one by one.
+Status State::check_also(const TrainingGraph& shorter) const {
+  const auto refused = [](const std::string& text) { return Status(TN_INVALID, "executor: also: " + text); };
+  if (shorter.ranks != step.ranks)
+    return refused("the step is for " + std::to_string(shorter.ranks) + " ranks, the full one for " +
+                   std::to_string(step.ranks));
+  if (shorter.full_batch != step.samples || step.samples != step.full_batch)
+    return refused("the step has " + std::to_string(shorter.samples) + " of " +
+                   std::to_string(shorter.full_batch) + " samples, and the one that was opened " +
+                   std::to_string(step.samples) +
+                   ": give TrainingOptions::samples for both, and the opened one's as full_batch for this");
+  if (shorter.trained != step.trained || shorter.renewed != step.renewed || shorter.divisor != step.divisor)
+    return refused("it trains or renews other parameters, or in another way, than the full step");
+  if (full().averages && full().averages->sums() > 0)
+    return Status(TN_UNSUPPORTED, "executor: also: sync_batch_norm takes as many samples from each rank");
+  return {};
+}
+
+Status State::also(const TrainingGraph& shorter) {
+  if (failure) return Status(*failure);
+  TN_TRY(check_also(shorter));
+  passes::Rewritten work = TN_TRY(rewrite(shorter, strategy));
+  Form form{.samples = shorter.samples};
+  form.plan = TN_TRY(tenon::plan(work, device, TN_TRY(planning())));
+  form.notes = std::move(work.notes);
+  if (full().averages) form.averages = TN_TRY(full().averages->beside(shorter, form.plan, shorter.samples));
+  train::Inputs::Shape shape = TN_TRY(inputs.shape(form.plan, step.divisor));
+  if (without_samples == none && !step.divisor.empty()) TN_TRY(add_without_samples());
+  return add(std::move(form), std::move(shape));
+}
+
+Status State::add_without_samples() {
+  if (step.divisor.empty())
+    return Status(TN_INVALID, "executor: inputs of no bytes: " +
+                                  std::string(step.ranks == 1 ? "a step of one rank has samples"
+                                                              : "uneven_batches = false says that all ranks "
+                                                                "bring as many samples"));
+  if (full().averages->sums() > 0)
+    return Status(TN_UNSUPPORTED,
+                  "executor: inputs of no bytes: sync_batch_norm takes as many samples from each rank");
+  passes::Rewritten work = TN_TRY(train::updates_only(full().plan.graph(), step.divisor));
+  passes::Options in_place{.in_place = strategy.passes().in_place};
+  work = TN_TRY(passes::run(std::move(work), in_place));
+  PlanOptions planned = TN_TRY(planning());
+  planned.with_sums.clear();
+  for (const Graph::ValueInfo& info : work.graph.values())
+    if (info.role == Graph::Role::input) planned.with_sums.push_back(info.name);
+  Form form{.samples = 0};
+  form.plan = TN_TRY(tenon::plan(work, device, planned));
+  form.notes = std::move(work.notes);
+  form.averages = TN_TRY(full().averages->beside(step, form.plan, 0));
+  TN_TRY(add(std::move(form), inputs.none()));
+  without_samples = forms.size() - 1;
+  return {};
+}
+
 Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const Strategy& strategy,
                                 const Communicator& comm, const ExecutorOptions& options) {
   TN_TRY(check(step, strategy, comm));
-  auto state = std::make_unique<State>(State{
-      .step = step, .strategy = strategy, .device = device, .comm = comm, .timeline = options.timeline});
+  auto state = std::make_unique<State>(State{.step = step,
+                                             .strategy = strategy,
+                                             .compile = options.compile,
+                                             .device = device,
+                                             .comm = comm,
+                                             .timeline = options.timeline});
   State& s = *state;
   s.compute = TN_TRY(s.device.stream({.name = "compute"}));
   passes::Rewritten work = TN_TRY(rewrite(step, strategy));
-  const FusionTarget target = TN_TRY(fusion_target(s.device));
-  PlanOptions planned{.fusion = strategy.fusion(target), .compile = options.compile};
-  if (!step.divisor.empty()) planned.with_sums = {step.divisor};
-  planned.fusion.updates_by_arrival = step.divisor.empty() && !strategy.enable_backward_optimizer_op_deps;
-  s.plan = TN_TRY(tenon::plan(work, s.device, planned));
-  s.notes = std::move(work.notes);
-  s.block = TN_TRY(s.device.allocate(s.compute, s.plan.memory_bytes()));
-  s.lasting = TN_TRY(train::Lasting::open({s.step, s.plan, work.masters}, s.device, s.compute));
-  s.inputs = TN_TRY(train::Inputs::open(s.plan, step.divisor, s.device, s.compute));
-  TN_TRY(open_outputs(s));
+  State::Form form{.samples = step.samples};
+  form.plan = TN_TRY(tenon::plan(work, s.device, TN_TRY(s.planning())));
+  form.notes = std::move(work.notes);
+  s.lasting = TN_TRY(train::Lasting::open({s.step, form.plan, work.masters}, s.device, s.compute));
+  s.inputs = TN_TRY(train::Inputs::open(form.plan, step.divisor, s.device, s.compute));
   if (step.ranks > 1) {
-    s.averages = TN_TRY(
-        train::Averages::open({s.step, s.plan, s.strategy, options.target, s.timeline}, s.device, s.comm));
+    form.averages = TN_TRY(
+        train::Averages::open({s.step, form.plan, s.strategy, options.target, s.timeline}, s.device, s.comm));
   }
-  s.launches = train::Launches(s.plan);
-  s.replays = TN_TRY(open_replays(s));
-  s.bound.resize(s.plan.state().bound.size());
-  s.bind();
-  TN_TRY(s.compute.sync());
+  train::Inputs::Shape shape = TN_TRY(s.inputs.shape(form.plan, step.divisor));
+  TN_TRY(s.add(std::move(form), std::move(shape)));
   return Executor(std::move(state));
 }
 

@@ -2,69 +2,69 @@
 // state.hpp: what stands behind an Executor.
 //
 // Invariant: nothing of a step is enqueued before all that it is given was found right; once something was, a failure is the
-// end.
+// end. Form i runs batches of the inputs' shape i; the first is the fullest.
 #pragma once
 
-#include "train/averages.hpp"
-#include "train/diagnosis.hpp"
+#include "train/form.hpp"
 #include "train/inputs.hpp"
-#include "train/lasting.hpp"
-#include "train/launches.hpp"
-#include "train/replays.hpp"
 
 #include <optional>
 
 namespace tenon {
 
 struct Executor::State {
-  // An output of the model that renews nothing.
-  struct Output {
-    std::string name{};
-    TensorSpec spec{};
-    uint32_t bound = 0;
-    Buffer place{};
-  };
+  using Form = train::Form;
+  static constexpr size_t none = SIZE_MAX;
 
   TrainingGraph step;
   Strategy strategy;
+  CompileOptions compile{};
   Device device;
   Communicator comm;
   Timeline timeline{};
   Stream compute{};
-  std::vector<passes::Note> notes{};
-  Plan plan{};
-  Buffer block{};
+  Buffer block{};  // between launches, of whichever form is run
   train::Lasting lasting{};
   train::Inputs inputs{};
-  std::vector<Output> outputs{};
-  std::optional<train::Averages> averages{};
-  std::optional<train::Diagnosis> diagnosis{};  // since the first bad step that was seen
-  train::Launches launches{};
-  train::Replays replays{};
-  std::vector<tn_span> bound{};  // what the plan's caller binds, in the turn that is bound
+  std::vector<Form> forms{};
+  size_t last = 0;                // the form that was run last
+  size_t shown = 0;               // the last with samples, whose outputs are told
+  size_t without_samples = none;  // the form of a rank that has none
   uint64_t steps = 0;
   bool has_begun = false;  // all parameters have
   std::optional<Error> failure{};
 
-  // The launches' spans anew, of both turns. [one thread; does not block; cannot fail]
-  void bind();
+  const Form& full() const noexcept { return forms.front(); }
+
+  // One more form; what differs from the first beside the batch is told. [one thread; blocks; may fail]
+  Status also(const TrainingGraph& shorter);
+  // The form of these inputs; one of a rank without samples is made when it is first wanted.
+  // [one thread; does not block otherwise; may fail]
+  Result<size_t> choose(std::span<const Binding> inputs);
   // [one thread; does not block; may fail]
-  Status check(std::span<const Binding> inputs);
-  Status check_fetches(std::span<const Binding> fetches) const;
+  Status check_fetches(const Form& form, std::span<const Binding> fetches) const;
   // Enqueues one step; a failure is kept. [one thread; may block; may fail]
-  Status run(std::span<const Binding> given);
+  Status run(size_t form, std::span<const Binding> given);
   // Waits; tells a bad step with its reason. [one thread; blocks; may fail]
   Status fetch(std::span<const Binding> fetches);
   // Keeps a failure, and tells what it means. [cannot fail]
   Status ended(Status status);
-  const Output* find(std::string_view output) const noexcept;
+
+  // How plans of this step are made. [one thread; may block; may fail]
+  Result<PlanOptions> planning();
+  // The form's outputs, launches and replays; its plan and averages stand. [one thread; may block; may fail]
+  Status complete(Form& form);
+  // Into `forms`, all of which are bound; until then nothing has changed. [one thread; may block; may fail]
+  Status add(Form form, train::Inputs::Shape shape);
 
  private:
-  Status enqueue(std::span<const Binding> given);
-  Status enqueue_stretch(size_t number);
-  std::vector<train::Replays::Stretch> stretches() const;
-  Status fetch_all(std::span<const Binding> fetches);
-  Status tell_bad_step();
+  void bind();
+  Status check_also(const TrainingGraph& shorter) const;
+  Status add_without_samples();
+  Status enqueue(Form& form, size_t shape, std::span<const Binding> given);
+  Status enqueue_stretch(Form& form, size_t number);
+  Status fetch_all(Form& form, std::span<const Binding> fetches);
+  Status tell_bad_step(Form& form);
 };
 
 }  // namespace tenon

@@ -7,9 +7,9 @@
 #include "graph/columns.hpp"
 #include "passes/optimizer.hpp"
 #include "train/normalise.hpp"
+#include "train/options.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tenon {
 namespace {
@@ -17,39 +17,6 @@ namespace {
 using Value = Graph::Value;
 
 Status bad_training(const std::string& text) { return Status(TN_INVALID, "training_graph: " + text); }
-
-std::string number(double value) {
-  char out[32];
-  std::snprintf(out, sizeof out, "%g", value);
-  return out;
-}
-
-Status check(const LossScaling& scaling) {
-  const auto within = [](double value, double low, double high) { return value >= low && value <= high; };
-  if (!within(scaling.init, 1, 1e30))
-    return bad_training("scaling.init = " + number(scaling.init) + ": give 1 to 1e30");
-  if (!within(scaling.incr_ratio, 1, 1e6))
-    return bad_training("scaling.incr_ratio = " + number(scaling.incr_ratio) + ": give 1 to 1e6");
-  if (!(scaling.decr_ratio > 0 && scaling.decr_ratio <= 1))
-    return bad_training("scaling.decr_ratio = " + number(scaling.decr_ratio) +
-                        ": give more than 0, and 1 at most");
-  if (scaling.incr_every_n_steps == 0 || scaling.decr_every_n_nan_or_inf == 0)
-    return bad_training("scaling: incr_every_n_steps and decr_every_n_nan_or_inf count from 1");
-  return {};
-}
-
-Status check(const TrainingOptions& options) {
-  const Optimizer& optimizer = options.optimizer;
-  if (graph::columns_of(optimizer.op).family != graph::Family::OPTIMIZER)
-    return bad_training("optimizer.op = " + std::string(name(optimizer.op)) +
-                        ": give sgd, momentum, adam or adamw");
-  if (!(std::isfinite(optimizer.rate) && optimizer.rate >= 0))
-    return bad_training("optimizer.rate = " + number(optimizer.rate) + ": give 0 or more");
-  if (!(std::isfinite(options.clip_norm) && options.clip_norm >= 0))
-    return bad_training("clip_norm = " + number(options.clip_norm) + ": give 0 (never) or more");
-  if (options.ranks == 0) return bad_training("ranks = 0: give the size of the communicator");
-  return options.scaling ? check(*options.scaling) : Status();
-}
 
 bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),
@@ -63,7 +30,7 @@ class Maker {
 
   Result<TrainingGraph> run(std::string_view loss) && {
     TN_TRY(model_.check());
-    TN_TRY(check(options_));
+    TN_TRY(train::check(options_));
     TN_TRY(find_loss(loss));
     TN_TRY(take_renewed());
     TN_TRY(find_trained());
@@ -184,12 +151,20 @@ class Maker {
     return {};
   }
 
-  // The gradient of the loss itself: its scale, or nothing for one.
+  // The gradient of the loss itself: its scale, and the part of a full batch that this rank brings; nothing for one.
   Value seed_of_loss() {
-    if (!options_.scaling) return {};
-    scale_ = scalar_param("scale", options_.scaling->init);
-    out_.scale = std::string(prefix) + "scale";
-    return as(scale_, g_.spec(g_.value(loss_.index)));
+    out_.samples = options_.samples;
+    out_.full_batch = options_.full_batch == 0 ? options_.samples : options_.full_batch;
+    const bool is_part = options_.ranks > 1 && out_.samples != out_.full_batch;
+    Value seed{};
+    if (is_part)
+      seed = g_.constant({f32, {}}, static_cast<double>(out_.samples) / static_cast<double>(out_.full_batch));
+    if (options_.scaling) {
+      scale_ = scalar_param("scale", options_.scaling->init);
+      out_.scale = std::string(prefix) + "scale";
+      seed = is_part ? g_.named(std::string(prefix) + "scale_of_part").mul(scale_, seed) : scale_;
+    }
+    return seed.index == TN_ABSENT ? seed : as(seed, g_.spec(g_.value(loss_.index)));
   }
 
   // The nodes from `first` on, but those whose types are their own.
@@ -232,6 +207,9 @@ class Maker {
   // Gradients as updates take them, and what they multiply them by.
   void update(std::vector<Value> gradients) {
     Value inverse{};
+    if (!out_.divisor.empty() && out_.full_batch != 1)  // in full batches
+      divisor_ = g_.named(std::string(prefix) + "batches")
+                     .div(divisor_, g_.constant({f32, {}}, static_cast<double>(out_.full_batch)));
     if (options_.scaling || options_.clip_norm > 0) {
       judge(gradients);
     } else if (options_.ranks > 1) {

@@ -89,6 +89,13 @@ class TN_API Executor {
   Executor& operator=(Executor&&) noexcept;
   ~Executor();
 
+  // A shorter batch as well: the last of an epoch. `shorter` is the same step of fewer samples, made with
+  // TrainingOptions::samples = its own and full_batch = those of the step that was opened. From now on `run` takes inputs of either
+  // size, each rank its own, and averages are those of all samples. Compiles it, and for several ranks what a rank runs that has none
+  // at all. TN_INVALID naming what differs beside the batch; TN_UNSUPPORTED with sync_batch_norm; failures of passes and plan.
+  // [one thread; blocks; may fail]
+  Status also(const TrainingGraph& shorter);
+
   // A parameter by the step's names, in the type that the step has it in, whatever mixed precision made of it. TN_INVALID for
   // other bytes than it has; TN_NOT_FOUND with the nearest name. [one thread; blocks; may fail]
   Status set(std::string_view name, std::span<const std::byte> bytes);
@@ -121,6 +128,8 @@ class TN_API Executor {
   // the device that is ready for stream(). Fetches are outputs, into host memory. True: this step was one of every fetch_every,
   // the device has finished it and they are written; false: they are as they were. TN_INVALID naming what is missing, unknown or of the wrong size, or
   // parameters that have not begun; then nothing was enqueued. May block where the device is two steps behind.
+  // Inputs of no bytes, where others have some: this rank has no samples. It gives zeros to the sums, renews what follows from them as
+  // all ranks do, and leaves fetches as they are. Compiles that first, unless `also` did.
   // [one thread; may block; may fail]
   Result<bool> run(std::span<const Binding> inputs, std::span<const Binding> fetches = {});
   Result<bool> run(std::initializer_list<Binding> inputs, std::initializer_list<Binding> fetches = {});

@@ -198,6 +198,9 @@ class TN_API Loader {
 
   // Of an epoch, on every rank. [one thread; does not block; cannot fail]
   uint64_t steps() const noexcept;
+  // How many samples this rank's batch of `step` of an epoch has, repeated ones too; with Uneven::join the last may be shorter, or have
+  // none. [one thread; does not block; cannot fail]
+  uint64_t batch(uint64_t step) const noexcept;
   // What next() gives, samples left at their fullest. [one thread; does not block; cannot fail]
   std::span<const Dataset::Tensor> tensors() const noexcept;
   // [one thread; does not block; cannot fail]

@@ -59,6 +59,9 @@ struct TrainingOptions {
   bool uneven_batches = true;
   // batch_norm_train with the mean and variance of all ranks' samples, of which each has as many; no change for one rank.
   bool sync_batch_norm = false;
+  // How many samples a batch of the model has, and how many the batch of a full step (0: as many). Only their ratio counts: with a
+  // loss that is a mean over its batch, the average over ranks is that of all samples, also where some have a shorter last batch.
+  uint64_t samples = 1, full_batch = 0;
 };
 
 // A step, and what its names mean; a name is "" where the step has no such thing.
@@ -81,6 +84,7 @@ struct TrainingGraph {
   std::string loss{};             // output
   std::string rate{};             // parameter
   uint32_t ranks = 1;             // that run it together
+  uint64_t samples = 1, full_batch = 1;  // of TrainingOptions
   std::string divisor{};     // input: by which sums over ranks are divided; "" for a number that is known
   std::string scale{};       // parameter: of the loss
   std::string scale_used{};  // output: the scale as the step had it

@@ -85,6 +85,34 @@ TEST_CASE("training: nothing that was not asked for") {
   CHECK(count(made(model(), {.scaling = LossScaling{.dynamic = false}}).graph, Op::update_loss_scaling) == 0);
 }
 
+TEST_CASE("training: a shorter batch weighs less, and on one rank as much") {
+  const auto constants = [](const TrainingGraph& step) {
+    std::vector<double> out;
+    for (const Graph::Node& node : step.graph.nodes())
+      for (const Attribute& a : node.attributes)
+        if (node.op == Op::constant && a.name == "value") out.push_back(std::get<double>(a.value));
+    std::sort(out.begin(), out.end());
+    return out;
+  };
+  const auto has = [&](const TrainingGraph& step, double value) {
+    const std::vector<double> all = constants(step);
+    return std::binary_search(all.begin(), all.end(), value);
+  };
+  const TrainingGraph brief = made(model(), {.ranks = 4, .samples = 5, .full_batch = 8});
+  CHECK(brief.samples == 5);
+  CHECK(brief.full_batch == 8);
+  CHECK(has(brief, 5.0 / 8));
+  CHECK(has(brief, 8));
+  const TrainingGraph scaled =
+      made(model(), {.scaling = LossScaling{}, .ranks = 4, .samples = 5, .full_batch = 8});
+  CHECK(has(scaled, 5.0 / 8));
+  const TrainingGraph full = made(model(), {.ranks = 4, .samples = 8});
+  CHECK(full.full_batch == 8);
+  CHECK(has(full, 8));
+  const TrainingGraph alone = made(model(), {.samples = 5, .full_batch = 8});
+  CHECK(constants(alone) == constants(made(model())));
+}
+
 TEST_CASE("training: sums are divided by what ranks tell, or by their number, which nobody has to tell") {
   const TrainingGraph told = made(model(), {.ranks = 4});
   CHECK(told.ranks == 4);
@@ -142,6 +170,8 @@ TEST_CASE("training: what cannot be is refused with its name, its value and the 
   refused({.optimizer = {.rate = std::nan("")}}, "optimizer.rate = nan");
   refused({.optimizer = {.attributes = {{"momentun", 0.9}}}}, "momentun");
   refused({.clip_norm = -2}, "clip_norm = -2");
+  refused({.samples = 0}, "samples = 0");
+  refused({.samples = 9, .full_batch = 8}, "samples = 9 of full_batch = 8: a batch has as many as a full one at most");
   refused({.ranks = 0}, "ranks = 0");
   refused({.scaling = LossScaling{.init = 0.5}}, "scaling.init = 0.5");
   refused({.scaling = LossScaling{.incr_every_n_steps = 0}}, "count from 1");

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// options.hpp: what a training step can be asked for.
+//
+// Invariant: a refusal names the option, its value and the remedy.
+#pragma once
+
+#include <tenon/training.hpp>
+
+namespace tenon::train {
+
+// Whether these options can be, whatever the model is. [any-thread; does not block; may fail]
+Status check(const TrainingOptions& options);
+
+}  // namespace tenon::train
