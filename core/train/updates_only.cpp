@@ -78,8 +78,9 @@ Result<passes::Rewritten> updates_only(const Graph& graph, std::string_view divi
         const Graph::ValueInfo& sum = graph.values()[node.outputs[0]];
         writer.set(node.outputs[0], writer.to().input(sum.name, sum.spec));
       });
+  const passes::Rewriter& written = writer;
   return std::move(writer).finish([&](const Graph::Output& output) {
-    return cut.keeps(output) ? writer.at(output.value) : GraphValue{};
+    return cut.keeps(output) ? written.at(output.value) : GraphValue{};
   });
 }
 

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Writes BUILD/tidy/compile_commands.json: that of BUILD with an entry for each source of a joined file (TENON_UNITY).
-Invariant: a source of the build tree's entries has one entry, with the flags it is compiled with but for precompiled
-headers, which are another compiler's and hide what is not included.
+Invariant: a source of the build tree's entries has one entry, with the flags it is compiled with but for what is another
+compiler's: its memory, and precompiled headers, which also hide what is not included.
 """
 import json
 import pathlib
 import re
 import sys
 
-PRECOMPILED = re.compile(r" -Winvalid-pch -include \S+/cmake_pch\.hxx")
+FOREIGN = re.compile(r" --param=ggc-\S+| -Winvalid-pch -include \S+/cmake_pch\.hxx")
 JOINED = re.compile(r'^#include "(.+\.cpp)"$', re.MULTILINE)
 
 
 def entries(entry):
     """The entry itself, or one for each source that it joins."""
     file = pathlib.Path(entry["file"])
-    entry = {**entry, "command": PRECOMPILED.sub("", entry["command"])}
+    entry = {**entry, "command": FOREIGN.sub("", entry["command"])}
     if file.parent.name != "Unity":
         return [entry]
     sources = JOINED.findall(file.read_text())
