@@ -42,8 +42,8 @@ endif()
 
 if(flags)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # False inside libstdc++ once instrumented (GCC 105562; the other since GCC 14, of a copied vector).
-    list(APPEND flags -Wno-maybe-uninitialized -Wno-array-bounds)
+    # False inside libstdc++ once instrumented (GCC 105562; the others since GCC 14, of a copied vector).
+    list(APPEND flags -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow)
   endif()
   add_compile_options(${flags})
   add_link_options(${flags})
