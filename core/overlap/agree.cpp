@@ -17,7 +17,7 @@ std::string settings(const SyncOptions& options, Basis basis) {
          (options.hook.name.empty() ? ", no hook" : ", hook " + base::quoted(options.hook.name)) +
          (basis.costs_given ? ", costs given" : ", costs measured") +
          (basis.grouped ? ", routes through groups" : ", no routes through groups") +
-         (options.sums ? ", sums" : ", no sums");
+         (options.sums ? ", sums" : ", no sums") + ", full_batch " + std::to_string(options.full_batch);
 }
 
 // A number for what the plan's hash does not cover.
@@ -25,8 +25,8 @@ uint64_t settings_word(const SyncOptions& options, Basis basis) {
   uint64_t hook = 0;
   for (const char c : options.hook.name) hook = hook * 131 + static_cast<unsigned char>(c) + 1;
   return hook << 8 ^ uint64_t { options.warm_up_steps } << 32 ^ uint64_t { options.measure_every } << 8 ^
-         static_cast<uint64_t>(options.average) << 1 ^ (options.sums ? 16u : 0u) ^ (basis.grouped ? 8u : 0u) ^
-         (basis.costs_given ? 1u : 0u);
+         options.full_batch * 0x9e3779b97f4a7c15 ^ static_cast<uint64_t>(options.average) << 1 ^
+         (options.sums ? 16u : 0u) ^ (basis.grouped ? 8u : 0u) ^ (basis.costs_given ? 1u : 0u);
 }
 
 // The first line that only one of them has, with what the other has in its place.

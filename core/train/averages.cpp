@@ -42,6 +42,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.clip_global_norm = options.clip_global_norm || from.step.clips;
   options.uneven_batches = !from.step.divisor.empty();
   options.sums = !plan.sums.empty();
+  options.full_batch = from.step.full_batch;
   options.target = from.target;
   options.timeline = from.timeline;
   Averages out;

@@ -90,6 +90,8 @@ struct SyncOptions {
   // Forward or backward calls `sum`. Buckets then leave after the sum with which all ranks have told that they are ready, and the
   // rest in `finish`: so one order holds for both, whatever order gradients come in.
   bool sums = false;
+  // What an update that divides by itself counts samples in (TrainingOptions::full_batch): compared between ranks, and nothing else.
+  uint64_t full_batch = 1;
 };
 
 // What a rank brings to a step beside its gradients.

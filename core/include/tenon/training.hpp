@@ -59,7 +59,7 @@ struct TrainingOptions {
   bool uneven_batches = true;
   // batch_norm_train with the mean and variance of all ranks' samples, of which each has as many; no change for one rank.
   bool sync_batch_norm = false;
-  // How many samples a batch of the model has, and how many the batch of a full step (0: as many). Only their ratio counts: with a
+  // How many samples a batch of the model has, and how many the batch of a full step (0: as many), which is equal on all ranks. With a
   // loss that is a mean over its batch, the average over ranks is that of all samples, also where some have a shorter last batch.
   uint64_t samples = 1, full_batch = 0;
 };

@@ -296,3 +296,15 @@ TEST_CASE(
     });
   }
 }
+
+TEST_CASE("uneven: ranks that count samples in other batches are told before the first step") {
+  together(2, [](Rank& r) -> Status {
+    const int64_t full = r.rank == 0 ? 4 : 8;
+    const TrainingGraph step = TN_TRY(step_of({}, 2, full, full));
+    const auto opened = Executor::open(step, r.device, {}, r.comm, {.target = eager_target()});
+    const std::string told(opened.message());
+    return expect(opened.code() == TN_MISMATCH && told.find("full_batch 4") != std::string::npos &&
+                      told.find("full_batch 8") != std::string::npos,
+                  told);
+  });
+}
