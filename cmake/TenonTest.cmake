@@ -42,7 +42,7 @@ target_include_directories(tenon_test_main PUBLIC "${PROJECT_SOURCE_DIR}/tests")
 # An assertion is then one call, and sooner compiled. What throws inside one is caught, and told, by its case.
 target_compile_definitions(tenon_test_main PUBLIC DOCTEST_CONFIG_SUPER_FAST_ASSERTS)
 
-# How test programs are compiled: -O0 takes half the time, and what is tested keeps its own.
+# How test programs are compiled: quickly, because what is tested keeps its own.
 set(TENON_TEST_COMPILE_OPTIONS -O0)
 
 # Headers precompiled once, as programs compile them, for every test program (TENON_UNITY).

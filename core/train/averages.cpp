@@ -103,7 +103,6 @@ void Averages::take(const TrainingGraph& step, const Plan::State& plan) {
   for (const Plan::State::Launch& launch : plan.launches) reads_.push_back(launch.sums);
   first_late_ = plan.first_late;
   first_with_all_ = this->plan().gate().empty() ? plan.first_with_all : plan.first_late;
-  find_waits();
   if (const auto found = plan.names.find(step.divisor); found != plan.names.end()) divisor_ = found->second;
 }
 
@@ -133,7 +132,8 @@ Result<bool> Averages::begin(Stream& compute) {
   return sync_->begin(compute);
 }
 
-void Averages::bind(std::span<tn_span> bound) const {
+void Averages::bind(std::span<tn_span> bound) {
+  find_waits();
   for (uint32_t i = 0; i < exchanges_.size(); ++i) bound[exchanges_[i].bound] = sync_->gradient(gradient_[i]);
   for (const Summed& input : summed_) bound[input.bound] = sync_->gradient(input.gradient);
   if (divisor_ != TN_ABSENT) bound[divisor_] = sync_->divisor();

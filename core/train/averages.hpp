@@ -32,12 +32,12 @@ class Averages {
   // sums as inputs of their names. TN_INVALID naming the gradient that differs. [one thread; does not block; may fail]
   Result<Averages> beside(const TrainingGraph& step, const Plan& plan, uint64_t samples) const;
 
-  // A step of any of the plans begins: true when gradients have new places, and all plans are to be told that they moved.
+  // A step of any of the plans begins: true when gradients have new places or buckets, and all plans are to be bound anew.
   // [one thread; may block; may fail]
   Result<bool> begin(Stream& compute);
-  void moved() { find_waits(); }
-  // Into `bound`, a span for each of what the caller of a plan binds: where sums are, and what they are divided by.
-  void bind(std::span<tn_span> bound) const;
+  // Into `bound`, a span for each of what the caller of a plan binds: where sums are, and what they are divided by. Which buckets
+  // launches wait for is what it is now. [one thread; does not block; cannot fail]
+  void bind(std::span<tn_span> bound);
   // The step that began is measured, gradient by gradient. [one thread; does not block; cannot fail]
   bool measures() const noexcept { return sync_->measures(); }
   // Launches after which something leaves: the last of a bucket, or what has to be copied at once. Ascending.

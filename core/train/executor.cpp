@@ -58,10 +58,7 @@ Status State::check_fetches(const Form& form, std::span<const Binding> fetches) 
 }
 
 Status State::enqueue(Form& form, size_t shape, std::span<const Binding> given) {
-  if (form.averages && TN_TRY(form.averages->begin(compute))) {
-    for (Form& each : forms) each.averages->moved();
-    bind();
-  }
+  if (form.averages && TN_TRY(form.averages->begin(compute))) bind();
   size_t input = 0;
   TN_TRY(inputs.feed(shape, given, compute, timeline, [&](uint32_t number, const tn_span& span) {
     form.bound[number] = span;

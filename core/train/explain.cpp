@@ -101,7 +101,7 @@ std::string Executor::explain() const {
   const State& s = *state_;
   const ExecutorFigures f = figures();
   std::string out =
-      summary() + passes::explain(s.step.notes) + passes::explain(s.full().notes) + s.full().plan.explain();
+      summary() + passes::explain(s.step.notes) + passes::explain(s.notes) + s.full().plan.explain();
   out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
          " in two places that take turns\n";
   const std::string& why = s.full().replays.why_not();

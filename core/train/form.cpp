@@ -7,10 +7,10 @@
 namespace tenon::train {
 
 void Form::bind(const Lasting& lasting, const tn_span& block) {
+  for (const Output& output : outputs) bound[output.bound] = output.place;
+  if (averages) averages->bind(bound);
   for (const uint32_t turn : {0u, 1u}) {
     lasting.bind(ties, bound, turn);
-    for (const Output& output : outputs) bound[output.bound] = output.place;
-    if (averages) averages->bind(bound);
     launches.bind(turn, bound, block);
   }
   replays.forget(stretches());

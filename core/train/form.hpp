@@ -25,7 +25,6 @@ struct Form {
 
   uint64_t samples = 1;  // that this rank brings; 0: it has none, and no output of the model
   Plan plan{};
-  std::vector<passes::Note> notes{};
   std::vector<Lasting::Tie> ties{};
   std::vector<Output> outputs{};
   std::optional<Averages> averages{};

@@ -99,25 +99,23 @@ Status State::check_also(const TrainingGraph& shorter) const {
   if (shorter.ranks != step.ranks)
     return refused("the step is for " + std::to_string(shorter.ranks) + " ranks, the full one for " +
                    std::to_string(step.ranks));
-  if (shorter.full_batch != step.samples || step.samples != step.full_batch)
+  const bool is_part = shorter.samples < shorter.full_batch && shorter.full_batch == step.samples;
+  if (!is_part || step.samples != step.full_batch)
     return refused("the step has " + std::to_string(shorter.samples) + " of " +
                    std::to_string(shorter.full_batch) + " samples, and the one that was opened " +
                    std::to_string(step.samples) +
                    ": give TrainingOptions::samples for both, and the opened one's as full_batch for this");
   if (shorter.trained != step.trained || shorter.renewed != step.renewed || shorter.divisor != step.divisor)
     return refused("it trains or renews other parameters, or in another way, than the full step");
-  if (full().averages && full().averages->sums() > 0)
-    return Status(TN_UNSUPPORTED, "executor: also: sync_batch_norm takes as many samples from each rank");
   return {};
 }
 
 Status State::also(const TrainingGraph& shorter) {
   if (failure) return Status(*failure);
   TN_TRY(check_also(shorter));
-  passes::Rewritten work = TN_TRY(rewrite(shorter, strategy));
+  const passes::Rewritten work = TN_TRY(rewrite(shorter, strategy));
   Form form{.samples = shorter.samples};
   form.plan = TN_TRY(tenon::plan(work, device, TN_TRY(planning())));
-  form.notes = std::move(work.notes);
   if (full().averages) form.averages = TN_TRY(full().averages->beside(shorter, form.plan, shorter.samples));
   train::Inputs::Shape shape = TN_TRY(inputs.shape(form.plan, step.divisor));
   if (without_samples == none && !step.divisor.empty()) TN_TRY(add_without_samples());
@@ -134,15 +132,14 @@ Status State::add_without_samples() {
     return Status(TN_UNSUPPORTED,
                   "executor: inputs of no bytes: sync_batch_norm takes as many samples from each rank");
   passes::Rewritten work = TN_TRY(train::updates_only(full().plan.graph(), step.divisor));
-  passes::Options in_place{.in_place = strategy.passes().in_place};
-  work = TN_TRY(passes::run(std::move(work), in_place));
+  const passes::Options options{.prune = passes::PruneOptions{}, .in_place = strategy.passes().in_place};
+  work = TN_TRY(passes::run(std::move(work), options));
   PlanOptions planned = TN_TRY(planning());
   planned.with_sums.clear();
   for (const Graph::ValueInfo& info : work.graph.values())
     if (info.role == Graph::Role::input) planned.with_sums.push_back(info.name);
   Form form{.samples = 0};
   form.plan = TN_TRY(tenon::plan(work, device, planned));
-  form.notes = std::move(work.notes);
   form.averages = TN_TRY(full().averages->beside(step, form.plan, 0));
   TN_TRY(add(std::move(form), inputs.none()));
   without_samples = forms.size() - 1;
@@ -163,7 +160,7 @@ Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const
   passes::Rewritten work = TN_TRY(rewrite(step, strategy));
   State::Form form{.samples = step.samples};
   form.plan = TN_TRY(tenon::plan(work, s.device, TN_TRY(s.planning())));
-  form.notes = std::move(work.notes);
+  s.notes = std::move(work.notes);
   s.lasting = TN_TRY(train::Lasting::open({s.step, form.plan, work.masters}, s.device, s.compute));
   s.inputs = TN_TRY(train::Inputs::open(form.plan, step.divisor, s.device, s.compute));
   if (step.ranks > 1) {

@@ -10,8 +10,6 @@
 namespace tenon::train {
 namespace {
 
-Status bad_training(const std::string& text) { return Status(TN_INVALID, "training_graph: " + text); }
-
 std::string number(double value) {
   char out[32];
   std::snprintf(out, sizeof out, "%g", value);

@@ -8,6 +8,9 @@
 
 namespace tenon::train {
 
+// [any-thread; does not block; cannot fail]
+inline Status bad_training(const std::string& text) { return Status(TN_INVALID, "training_graph: " + text); }
+
 // Whether these options can be, whatever the model is. [any-thread; does not block; may fail]
 Status check(const TrainingOptions& options);
 

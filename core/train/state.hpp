@@ -23,7 +23,8 @@ struct Executor::State {
   Communicator comm;
   Timeline timeline{};
   Stream compute{};
-  Buffer block{};  // between launches, of whichever form is run
+  std::vector<passes::Note> notes{};  // of the full step
+  Buffer block{};                     // between launches, of whichever form is run
   train::Lasting lasting{};
   train::Inputs inputs{};
   std::vector<Form> forms{};

@@ -14,9 +14,8 @@
 namespace tenon {
 namespace {
 
+using train::bad_training;
 using Value = Graph::Value;
-
-Status bad_training(const std::string& text) { return Status(TN_INVALID, "training_graph: " + text); }
 
 bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
   return std::any_of(patterns.begin(), patterns.end(),

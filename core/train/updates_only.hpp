@@ -12,7 +12,7 @@
 namespace tenon::train {
 
 // `graph`, as passes left it, without its inputs: each sum over ranks is an input of its name, and so is still the one that is
-// called `divisor`. [any-thread; does not block; may fail]
+// called `divisor`. What served nobody but the samples is left to `prune`. [any-thread; does not block; may fail]
 Result<passes::Rewritten> updates_only(const Graph& graph, std::string_view divisor);
 
 }  // namespace tenon::train

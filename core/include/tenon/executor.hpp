@@ -92,7 +92,7 @@ class TN_API Executor {
   // A shorter batch as well: the last of an epoch. `shorter` is the same step of fewer samples, made with
   // TrainingOptions::samples = its own and full_batch = those of the step that was opened. From now on `run` takes inputs of either
   // size, each rank its own, and averages are those of all samples. Compiles it, and for several ranks what a rank runs that has none
-  // at all. TN_INVALID naming what differs beside the batch; TN_UNSUPPORTED with sync_batch_norm; failures of passes and plan.
+  // at all. TN_INVALID naming what differs beside the batch; failures of passes and plan.
   // [one thread; blocks; may fail]
   Status also(const TrainingGraph& shorter);
 
@@ -129,7 +129,8 @@ class TN_API Executor {
   // the device has finished it and they are written; false: they are as they were. TN_INVALID naming what is missing, unknown or of the wrong size, or
   // parameters that have not begun; then nothing was enqueued. May block where the device is two steps behind.
   // Inputs of no bytes, where others have some: this rank has no samples. It gives zeros to the sums, renews what follows from them as
-  // all ranks do, and leaves fetches as they are. Compiles that first, unless `also` did.
+  // all ranks do, and leaves fetches as they are. Compiles that first, unless `also` did. TN_INVALID where the step has one rank, or
+  // known sums (uneven_batches = false); TN_UNSUPPORTED with sync_batch_norm.
   // [one thread; may block; may fail]
   Result<bool> run(std::span<const Binding> inputs, std::span<const Binding> fetches = {});
   Result<bool> run(std::initializer_list<Binding> inputs, std::initializer_list<Binding> fetches = {});

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalisation over all ranks: however many share a step's samples, weights and running statistics are those of one.
-#include "integration/overlap/model.hpp"
-#include "integration/train/model.hpp"
+#include "integration/train/ranks.hpp"
 #include "plan/state.hpp"
 
 #include <doctest/doctest.h>
 
-#include <mutex>
-
 namespace {
 
 using namespace train_test;
-using overlap_test::eager_target;
-using overlap_test::expect;
-using overlap_test::Rank;
 
 constexpr int64_t all_images = 8, image_channels = 3, image_edge = 4;
 constexpr size_t image_elements = image_channels * image_edge * image_edge;
@@ -69,9 +63,7 @@ Result<Executor> open_images(Rank& r, const Strategy& strategy) {
 // Every rank's parameters after some steps.
 std::vector<Everything> trained_on_images(const Device& device, uint32_t size, const Strategy& strategy,
                                           uint64_t steps = 10) {
-  std::vector<Everything> out(size);
-  std::mutex mutex;
-  overlap_test::together(device, size, [&](Rank& r) -> Status {
+  return everyones(device, size, [&](Rank& r) -> Result<Everything> {
     Executor executor = TN_TRY(open_images(r, strategy));
     TN_TRY(begin(executor, 1));
     TN_TRY(executor.share());
@@ -79,12 +71,8 @@ std::vector<Everything> trained_on_images(const Device& device, uint32_t size, c
       const Samples given = some_images(r.rank, all_images / r.size, i);
       TN_TRY(executor.run({fed("x", given.x), fed("y", given.y)}));
     }
-    const Everything found = TN_TRY(everything(executor));
-    const std::lock_guard lock(mutex);
-    out[r.rank] = found;
-    return {};
+    return everything(executor);
   });
-  return out;
 }
 
 // The farthest of the numbers of two runs, in parts of the greatest of their parameter.
@@ -181,5 +169,17 @@ TEST_CASE(
     for (const char* name : {"one.w", "one.running_mean", "two.running_var"})
       TN_TRY(expect(before.at(name) == TN_TRY(executor.get(name)), name));
     return {};
+  });
+}
+
+TEST_CASE("sync batch norm: a rank without samples has nothing for its sums, and is told") {
+  together(2, [](Rank& r) -> Status {
+    Executor executor = TN_TRY(open_images(r, over_all_ranks()));
+    TN_TRY(begin(executor, 1));
+    const Floats none;
+    const auto ran = executor.run({fed("x", none), fed("y", none)});
+    return expect(
+        ran.code() == TN_UNSUPPORTED && ran.message().find("sync_batch_norm") != std::string_view::npos,
+        std::string(ran.message()));
   });
 }

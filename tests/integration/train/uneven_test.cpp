@@ -1,149 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
 // Epochs whose last step has fewer samples, on fewer ranks or on none of some: weights are those of one rank that has them all,
 // all ranks have the same bits, and what cannot be is told before anything runs.
-#include "integration/overlap/model.hpp"
-#include "integration/train/model.hpp"
+#include "integration/train/ranks.hpp"
 
 #include <tenon/loader.hpp>
 
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <limits>
-#include <mutex>
 
 namespace {
 
 using namespace train_test;
-using overlap_test::eager_target;
-using overlap_test::expect;
-using overlap_test::Rank;
-using overlap_test::together;
 
-constexpr int64_t all_at_once = 8;  // samples of a full step
-
-// The samples of one step, by rank: first and how many.
-struct Part {
-  int64_t first = 0, count = 0;
-};
-Part part_of(uint32_t rank, uint32_t size, int64_t samples_of_step) {
-  const int64_t each = all_at_once / size, first = std::min(each * rank, samples_of_step);
-  return {first, std::min(each, samples_of_step - first)};
-}
-
-Samples taken(const Samples& all, Part part) {
-  const auto x = all.x.begin() + part.first * width;
-  const auto y = all.y.begin() + part.first;
-  return {Floats(x, x + part.count * width), Floats(y, y + part.count)};
-}
-
-struct Manner {
-  std::string name;
-  Strategy strategy{};
-  double clip_norm = 0;
-};
-
-Result<TrainingGraph> step_of(const Manner& manner, uint32_t ranks, int64_t rows, int64_t full) {
-  TrainingOptions options = manner.strategy.training();
-  options.optimizer = {.op = Op::adam, .rate = 0.02};
-  options.clip_norm = manner.clip_norm;
-  options.ranks = ranks;
-  options.samples = static_cast<uint64_t>(rows);
-  options.full_batch = static_cast<uint64_t>(full);
-  return training_graph(network(rows), "loss", options);
-}
-
-// Epochs of a full step and one of `rest` samples: every rank's parameters and states behind them.
-std::vector<Everything> trained_unevenly(uint32_t size, const Manner& manner, int64_t rest,
-                                         uint64_t epochs = 7) {
-  std::vector<Everything> out(size);
-  std::mutex mutex;
-  together(size, [&](Rank& r) -> Status {
-    const int64_t full = all_at_once / size;
-    const TrainingGraph step = TN_TRY(step_of(manner, size, full, full));
-    Executor executor = TN_TRY(Executor::open(
-        step, r.device, manner.strategy, size > 1 ? r.comm : Communicator(), {.target = eager_target()}));
-    const Part last = part_of(r.rank, size, rest);
-    if (last.count > 0 && last.count < full)
-      TN_TRY(executor.also(TN_TRY(step_of(manner, size, last.count, full))));
-    TN_TRY(begin(executor, 1));
-    TN_TRY(executor.share());
-    for (uint64_t epoch = 0; epoch < epochs; ++epoch) {
-      for (const int64_t count : {all_at_once, rest}) {
-        const Part mine = part_of(r.rank, size, count);
-        const Samples given = taken(samples(count, 2 * epoch + (count == rest)), mine);
-        float loss = -1;
-        const bool told =
-            TN_TRY(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)}));
-        TN_TRY(expect(told == (mine.count > 0) && (loss >= 0) == told, "a loss where there are samples"));
-      }
-    }
-    TN_TRY(expect(executor.steps() == 2 * epochs, "steps"));
-    const Everything found = TN_TRY(everything(executor));
-    const std::lock_guard lock(mutex);
-    out[r.rank] = found;
-    return {};
-  });
-  return out;
-}
-
-std::vector<Manner> manners() {
-  std::vector<Manner> out{{"as it is"}};
-  Manner many{"a bucket for each gradient, three streams"};
-  many.strategy.bucket_mode = BucketRule::per_tensor;
-  many.strategy.nccl_comm_num = 3;
-  out.push_back(many);
-  Manner measured{"planned anew"};
-  measured.strategy.warm_up_steps = 2;
-  measured.strategy.measure_every = 3;
-  out.push_back(measured);
-  Manner apart{"nothing fused, nothing in place"};
-  apart.strategy.enable_auto_fusion = apart.strategy.fuse_all_optimizer_ops = apart.strategy.enable_inplace =
-      false;
-  out.push_back(apart);
-  Manner launched{"nothing captured"};
-  launched.strategy.capture = false;
-  out.push_back(launched);
-  out.push_back({"clipped", {}, 0.2});
+// Epochs of a full step and one of `rest` samples.
+std::vector<int64_t> epochs(int64_t rest) {
+  std::vector<int64_t> out;
+  for (int i = 0; i < 7; ++i) out.insert(out.end(), {batch, rest});
   return out;
 }
 
 }  // namespace
 
 TEST_CASE("uneven: however the last samples lie on ranks, weights are those of one rank that has them all") {
-  bool is_first = true;
-  for (const Manner& manner : manners()) {
-    const std::vector<int64_t> rests = is_first ? std::vector<int64_t>{1, 3, 4, 7} : std::vector<int64_t>{3};
-    for (const int64_t rest : rests) {
-      CAPTURE(manner.name);
-      CAPTURE(rest);
-      const Everything alone = trained_unevenly(1, manner, rest)[0];
-      for (const uint32_t size : {2u, 4u}) {
-        const std::vector<Everything> found = trained_unevenly(size, manner, rest);
-        for (const Everything& other : found) CHECK(other == found[0]);
-        for (const char* name : {"fc1.w", "fc1.b", "fc2.w", "fc2.b"}) {
-          if (found[0].empty()) continue;  // a rank has told why
-          const Floats a = as<float>(alone.at(name)), b = as<float>(found[0].at(name));
-          for (size_t i = 0; i < a.size(); ++i) CHECK(a[i] == doctest::Approx(b[i]).epsilon(1e-4));
-        }
-      }
-    }
-    is_first = false;
+  for (const int64_t rest : {1, 3, 4, 7}) {
+    CAPTURE(rest);
+    const Everything alone = trained(1, {}, epochs(rest))[0];
+    for (const uint32_t size : {2u, 4u}) check_weights(alone, trained(size, {}, epochs(rest)));
+  }
+}
+
+TEST_CASE("uneven: so they are in whatever way steps are run, captured or launched") {
+  for (Way way : ways()) {
+    CAPTURE(way.name);
+    const Everything alone = trained(1, way, epochs(3))[0];
+    const std::vector<Everything> captured = trained(2, way, epochs(3));
+    check_weights(alone, captured);
+    way.strategy.capture = false;
+    CHECK(captured == trained(2, way, epochs(3)));
+    CHECK(!captured[0].empty());
   }
 }
 
 TEST_CASE("uneven: in halves with loss scaling, a rank without samples renews what the others do") {
-  for (const DType half : {bf16, f16}) {
-    for (const auto level : {passes::AmpLevel::O1, passes::AmpLevel::O2}) {
-      Manner mixed{"mixed"};
-      mixed.strategy.amp = true;
-      mixed.strategy.amp_level = level;
-      mixed.strategy.amp_dtype = half;
-      mixed.strategy.custom_white_list = {"mul"};
-      mixed.strategy.init_loss_scaling = 64;
-      const std::vector<Everything> found = trained_unevenly(2, mixed, 3);
-      CHECK(found[0] == found[1]);
-      CHECK(!found[0].empty());
-    }
+  for (const Way& way : ways_in_halves()) {
+    CAPTURE(way.name);
+    const std::vector<Everything> found = trained(2, way, epochs(3));
+    CHECK(found[0] == found[1]);
+    CHECK(!found[0].empty());
   }
 }
 
@@ -151,7 +56,7 @@ TEST_CASE("uneven: a bad step is bad for a rank without samples, too") {
   together(2, [&](Rank& r) -> Status {
     TrainingOptions options{.scaling = LossScaling{.init = 16, .decr_every_n_nan_or_inf = 1}, .ranks = 2};
     const TrainingGraph step = TN_TRY(training_graph(network(4), "loss", options));
-    Executor executor = TN_TRY(Executor::open(step, r.device, {}, r.comm, {.target = eager_target()}));
+    Executor executor = TN_TRY(open(r, {}, step));
     TN_TRY(begin(executor, 1));
     Samples given = samples(4, 1);
     TN_TRY(executor.run({fed("x", given.x), fed("y", given.y)}));
@@ -209,35 +114,31 @@ TEST_CASE("uneven: what a model renews by its samples stays as it is on a rank w
 }
 
 TEST_CASE("uneven: a loader's epochs as it gives them") {
-  constexpr uint64_t all = 21, batch = 4;  // on two ranks: 8, 8, and 4 and 1
+  constexpr int64_t all = 21, mine_full = batch / 2;  // on two ranks: 8, 8, and 4 and 1
   const Samples numbers = samples(all, 5);
   const auto kept = [](const Floats& from) {
     const auto bytes = std::as_bytes(std::span(from));
     return std::vector<std::byte>(bytes.begin(), bytes.end());
   };
-  std::vector<Everything> found(2);
-  std::mutex mutex;
-  together(2, [&](Rank& r) -> Status {
+  const auto found = everyones(overlap_test::open_cpu(), 2, [&](Rank& r) -> Result<Everything> {
     Dataset data =
         TN_TRY(memory_dataset({{"x", {f32, {width}}, kept(numbers.x)}, {"y", {f32, {1}}, kept(numbers.y)}}));
-    Loader loader =
-        TN_TRY(Loader::open(r.device, std::move(data),
-                            {.batch = batch, .rank = r.rank, .ranks = 2, .uneven = Uneven::join, .seed = 3}));
+    Loader loader = TN_TRY(
+        Loader::open(r.device, std::move(data),
+                     {.batch = mine_full, .rank = r.rank, .ranks = 2, .uneven = Uneven::join, .seed = 3}));
     const uint64_t last = loader.batch(loader.steps() - 1);
-    TN_TRY(
-        expect(loader.steps() == 3 && loader.batch(0) == batch && last == (r.rank == 0 ? 4 : 1), "batches"));
-    Executor executor = TN_TRY(Executor::open(TN_TRY(step_of({}, 2, batch, batch)), r.device, {}, r.comm));
-    if (last != batch) TN_TRY(executor.also(TN_TRY(step_of({}, 2, static_cast<int64_t>(last), batch))));
+    TN_TRY(expect(loader.steps() == 3 && loader.batch(0) == mine_full && last == (r.rank == 0 ? 4 : 1),
+                  "batches"));
+    Executor executor = TN_TRY(open(r, {}, TN_TRY(step_of({}, 2, mine_full, mine_full))));
+    if (last != mine_full)
+      TN_TRY(executor.also(TN_TRY(step_of({}, 2, static_cast<int64_t>(last), mine_full))));
     TN_TRY(begin(executor, 1));
     TN_TRY(executor.share());
     for (uint64_t step = 0; step < 4 * loader.steps(); ++step) {
       const Batch mine = TN_TRY(loader.next(executor.stream()));
       TN_TRY(executor.run(mine.bindings()));
     }
-    const Everything mine = TN_TRY(everything(executor));
-    const std::lock_guard lock(mutex);
-    found[r.rank] = mine;
-    return {};
+    return everything(executor);
   });
   CHECK(found[0] == found[1]);
   CHECK(!found[0].empty());
@@ -246,7 +147,7 @@ TEST_CASE("uneven: a loader's epochs as it gives them") {
 TEST_CASE("uneven: what cannot be is told before anything runs") {
   together(2, [&](Rank& r) -> Status {
     const TrainingGraph step = TN_TRY(step_of({}, 2, 4, 4));
-    Executor executor = TN_TRY(Executor::open(step, r.device, {}, r.comm, {.target = eager_target()}));
+    Executor executor = TN_TRY(open(r, {}, step));
     TN_TRY(begin(executor, 1));
     const auto refused = [&](const Result<TrainingGraph>& other, int32_t code, const std::string& words) {
       const Status why = other.ok() ? executor.also(*other) : Status(other.error());
@@ -256,7 +157,7 @@ TEST_CASE("uneven: what cannot be is told before anything runs") {
     TN_TRY(refused(step_of({}, 1, 3, 4), TN_INVALID, "the step is for 1 ranks, the full one for 2"));
     TN_TRY(refused(step_of({}, 2, 3, 8), TN_INVALID, "give TrainingOptions::samples for both"));
     TN_TRY(refused(step_of({}, 2, 5, 4), TN_INVALID, "samples = 5 of full_batch = 4"));
-    TN_TRY(refused(step_of({}, 2, 4, 4), TN_INVALID, "there is a step with inputs of these sizes"));
+    TN_TRY(refused(step_of({}, 2, 4, 4), TN_INVALID, "the step has 4 of 4 samples"));
     TN_TRY(refused(training_graph(regression(3), "loss", {.ranks = 2, .samples = 3, .full_batch = 4}),
                    TN_INVALID, "it trains or renews other parameters"));
     TN_TRY(refused(training_graph(network(3), "loss",
@@ -266,6 +167,7 @@ TEST_CASE("uneven: what cannot be is told before anything runs") {
                                   {.ranks = 2, .sync_batch_norm = true, .samples = 3, .full_batch = 4}),
                    TN_INVALID, "sync_batch_norm"));
     TN_TRY(executor.also(TN_TRY(step_of({}, 2, 3, 4))));
+    TN_TRY(refused(step_of({}, 2, 3, 4), TN_INVALID, "there is a step with inputs of these sizes"));
     const Samples two = samples(2, 1);
     const auto ran = executor.run({fed("x", two.x), fed("y", two.y)});
     TN_TRY(expect(!ran.ok() && ran.error().message.find("fit no step of fewer samples") != std::string::npos,
@@ -285,8 +187,7 @@ TEST_CASE(
   for (const auto& [options, words] : cases) {
     together(options.ranks, [&, &options = options, &words = words](Rank& r) -> Status {
       const TrainingGraph step = TN_TRY(training_graph(network(4), "loss", options));
-      Executor executor = TN_TRY(Executor::open(step, r.device, {}, r.size > 1 ? r.comm : Communicator(),
-                                                {.target = eager_target()}));
+      Executor executor = TN_TRY(open(r, {}, step));
       TN_TRY(begin(executor, 1));
       const Floats none;
       const auto ran = executor.run({fed("x", none), fed("y", none)});
@@ -301,7 +202,7 @@ TEST_CASE("uneven: ranks that count samples in other batches are told before the
   together(2, [](Rank& r) -> Status {
     const int64_t full = r.rank == 0 ? 4 : 8;
     const TrainingGraph step = TN_TRY(step_of({}, 2, full, full));
-    const auto opened = Executor::open(step, r.device, {}, r.comm, {.target = eager_target()});
+    const auto opened = open(r, {}, step);
     const std::string told(opened.message());
     return expect(opened.code() == TN_MISMATCH && told.find("full_batch 4") != std::string::npos &&
                       told.find("full_batch 8") != std::string::npos,
