@@ -171,7 +171,8 @@ TEST_CASE("training: what cannot be is refused with its name, its value and the 
   refused({.optimizer = {.attributes = {{"momentun", 0.9}}}}, "momentun");
   refused({.clip_norm = -2}, "clip_norm = -2");
   refused({.samples = 0}, "samples = 0");
-  refused({.samples = 9, .full_batch = 8}, "samples = 9 of full_batch = 8: a batch has as many as a full one at most");
+  refused({.samples = 9, .full_batch = 8},
+          "samples = 9 of full_batch = 8: a batch has as many as a full one at most");
   refused({.ranks = 0}, "ranks = 0");
   refused({.scaling = LossScaling{.init = 0.5}}, "scaling.init = 0.5");
   refused({.scaling = LossScaling{.incr_every_n_steps = 0}}, "count from 1");
