@@ -9,10 +9,44 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace tenon::tool {
 
 namespace {
+
+struct Line {
+  LogLevel level;
+  std::string component, text;
+};
+
+// What the host logs. The runtime, and so the sink, may outlive the survey.
+class Log {
+ public:
+  LogSink sink() const {
+    return [held = held_](LogLevel level, std::string_view component, std::string_view text) {
+      const std::lock_guard lock(held->mutex);
+      held->lines.push_back({level, std::string(component), std::string(text)});
+    };
+  }
+
+  // Those since the last call.
+  std::vector<Line> take() {
+    const std::lock_guard lock(held_->mutex);
+    return std::exchange(held_->lines, {});
+  }
+
+ private:
+  struct Held {
+    std::mutex mutex{};
+    std::vector<Line> lines{};
+  };
+  std::shared_ptr<Held> held_ = std::make_shared<Held>();
+};
+
+void note(Survey& out, const Line& line) {
+  if (line.level <= LogLevel::warn) out.notes.push_back(line.component + ": " + line.text);
+}
 
 SurveyedDevice look_at(Runtime& runtime, const std::string& name, const tn_device_info& info) {
   SurveyedDevice out{.name = name, .info = info};
@@ -32,7 +66,7 @@ SurveyedDevice look_at(Runtime& runtime, const std::string& name, const tn_devic
   return out;
 }
 
-SurveyedPlugin look_at(Runtime& runtime, const Candidate& candidate) {
+SurveyedPlugin look_at(Runtime& runtime, const Candidate& candidate, Log& log, Survey& survey) {
   SurveyedPlugin out{.candidate = candidate};
   if (candidate.state != Candidate::State::loaded) return out;
   auto infos = runtime.devices(candidate.name);
@@ -41,7 +75,16 @@ SurveyedPlugin look_at(Runtime& runtime, const Candidate& candidate) {
     return out;
   }
   for (size_t i = 0; i < infos->size(); ++i) {
-    out.devices.push_back(look_at(runtime, candidate.name + ":" + std::to_string(i), (*infos)[i]));
+    for (const Line& line : log.take()) note(survey, line);
+    SurveyedDevice device = look_at(runtime, candidate.name + ":" + std::to_string(i), (*infos)[i]);
+    for (Line& line : log.take()) {
+      if (line.component != candidate.name) {
+        note(survey, line);
+      } else if (line.level <= LogLevel::info) {
+        device.told.push_back(std::move(line.text));
+      }
+    }
+    out.devices.push_back(std::move(device));
   }
   return out;
 }
@@ -85,13 +128,8 @@ Survey survey(const std::vector<std::string>& search_path) {
   out.abi = std::to_string(TN_ABI_MAJOR) + "." + std::to_string(TN_ABI_MINOR);
   out.machine = this_machine();
   out.environment = environment_that_matters();
-  // The runtime, and so the sink, may outlive this call.
-  const auto log = std::make_shared<std::pair<std::mutex, std::vector<std::string>>>();
-  RuntimeOptions options{.search_path = search_path};
-  options.log = [log](LogLevel, std::string_view component, std::string_view text) {
-    const std::lock_guard lock(log->first);
-    log->second.push_back(std::string(component) + ": " + std::string(text));
-  };
+  Log log;
+  const RuntimeOptions options{.search_path = search_path, .log_level = LogLevel::info, .log = log.sink()};
   auto runtime = open_runtime(out, options);
   if (runtime.ok()) {
     out.folders.assign(runtime->folders().begin(), runtime->folders().end());
@@ -99,12 +137,11 @@ Survey survey(const std::vector<std::string>& search_path) {
       if (folder.origin == "options.search_path") folder.origin = "--plugin-path";
     }
     for (const Candidate& candidate : runtime->candidates())
-      out.plugins.push_back(look_at(*runtime, candidate));
+      out.plugins.push_back(look_at(*runtime, candidate, log, out));
   } else {
     out.notes.emplace_back(runtime.message());
   }
-  const std::lock_guard lock(log->first);
-  out.notes.insert(out.notes.end(), log->second.begin(), log->second.end());
+  for (const Line& line : log.take()) note(out, line);
   return out;
 }
 

@@ -20,6 +20,7 @@ struct SurveyedDevice {
   tn_device_limits limits{};
   tn_memory_info memory{};
   std::vector<std::string> emulated{};
+  std::vector<std::string> told{};  // what the plugin said as it was opened: libraries that are here, or not
 };
 
 struct SurveyedPlugin {

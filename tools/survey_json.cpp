@@ -44,8 +44,10 @@ Json device_json(const SurveyedDevice& device) {
                    {"max_bindings", l.max_bindings},
                    {"priorities", l.priorities},
                    {"copy_bytes_per_second", l.copy_bytes_per_second},
-                   {"launch_ns", l.launch_ns}};
+                   {"launch_ns", l.launch_ns},
+                   {"preferences", l.preferences}};
   out["emulated"] = device.emulated;
+  out["told"] = device.told;
   return out;
 }
 

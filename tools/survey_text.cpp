@@ -88,6 +88,13 @@ std::string plugins_text(const Survey& found, const Paint& paint) {
   return out;
 }
 
+std::string preferences_text(uint32_t preferences) {
+  std::string of;
+  if ((preferences & TN_PREFERS_CHANNELS_LAST_F32) != 0) of = "f32";
+  if ((preferences & TN_PREFERS_CHANNELS_LAST_HALF) != 0) of += of.empty() ? "halves" : " and halves";
+  return of.empty() ? "" : "      prefers images of " + of + " with channels last\n";
+}
+
 std::string limit_text(uint64_t limit) { return limit == 0 ? "unlimited" : std::to_string(limit); }
 
 std::string device_text(const SurveyedDevice& device, const std::vector<std::string>& known,
@@ -108,8 +115,9 @@ std::string device_text(const SurveyedDevice& device, const std::vector<std::str
   if (l.max_alloc_bytes != 0) out += ", at most " + bytes_text(l.max_alloc_bytes) + " in one piece";
   out += "\n      streams " + limit_text(l.max_streams) + ", priorities " + std::to_string(l.priorities) +
          ", pending records " + limit_text(l.max_pending_records) + ", bindings " +
-         limit_text(l.max_bindings) + "\n";
+         limit_text(l.max_bindings) + "\n" + preferences_text(l.preferences);
   if (device.emulated != known) out += "      emulated: " + one_line(listed(device.emulated)) + "\n";
+  for (const std::string& line : device.told) out += "      " + one_line(line) + "\n";
   return out;
 }
 

@@ -8,6 +8,10 @@
 
 namespace tenon::cuda::comm {
 
+Result<std::string> nccl_library(const char* library) {
+  return "NCCL " + nccl_version_text(TN_TRY(Nccl::open(library))->version());
+}
+
 Result<uint32_t> nccl_version(const char* library) {
   return static_cast<uint32_t>(TN_TRY(Nccl::open(library))->version());
 }

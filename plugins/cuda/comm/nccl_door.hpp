@@ -14,6 +14,8 @@ namespace tenon::cuda::comm {
 
 using NcclId = std::array<std::byte, 128>;
 
+// "NCCL 2.28.9"; or what to install. [any-thread; may block; may fail]
+Result<std::string> nccl_library(const char* library);
 // 22809: 2.28.9. TN_NOT_FOUND, TN_VERSION. [any-thread; may block; may fail]
 Result<uint32_t> nccl_version(const char* library);
 // The library listens for ranks from here on. [any-thread; may block; may fail]

@@ -96,9 +96,14 @@ Result<std::unique_ptr<Engine>> make_convolutions(const std::shared_ptr<Gpu>& gp
   return std::unique_ptr<Engine>(std::make_unique<Convolutions>(gpu, tools, effort, tf32 != 0));
 }
 
+Result<std::string> convolutions_library(const Tools& tools) {
+  const Cudnn& library = *TN_TRY(Cudnn::open(tools.host.option("cudnn"), "convolutions and attention"));
+  return text("cuDNN ", cudnn_version_text(library.version()));
+}
+
 bool has_convolutions(const Tools& tools) {
   const char* const path = tools.host.option("cudnn");
-  const auto found = Cudnn::open(path, convolutions_name);
+  const auto found = convolutions_library(tools);
   const bool left_out = path != nullptr && std::string_view(path) == "off";
   if (!found.ok() && !left_out) tools.host.log(TN_LOG_WARN, std::string(found.message()));
   return found.ok();

@@ -260,9 +260,15 @@ Result<std::unique_ptr<Engine>> make_products(const std::shared_ptr<Gpu>& gpu, c
   return std::unique_ptr<Engine>(std::make_unique<Products>(gpu, tools, effort, tf32 != 0));
 }
 
+Result<std::string> products_library(const Gpu& gpu, const Tools& tools) {
+  const CublasLt& library =
+      *TN_TRY(CublasLt::open(gpu.context()->driver().version, tools.host.option("cublaslt")));
+  return text("cuBLASLt ", cublaslt_version_text(library.version()));
+}
+
 bool has_products(const Gpu& gpu, const Tools& tools) {
   const char* const path = tools.host.option("cublaslt");
-  const auto found = CublasLt::open(gpu.context()->driver().version, path);
+  const auto found = products_library(gpu, tools);
   const bool left_out = path != nullptr && std::string_view(path) == "off";
   if (!found.ok() && !left_out) tools.host.log(TN_LOG_WARN, std::string(found.message()));
   return found.ok();
