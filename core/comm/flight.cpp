@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
+#include <utility>
 
 namespace tenon::comm {
 namespace {
@@ -41,29 +43,74 @@ std::string folder_for(const Store& store) {
          (shared ? base::file_name_for(address) : "process-" + std::to_string(base::process_id()));
 }
 
+// Makes the number of notes odd until it ends.
+class Noting {
+ public:
+  explicit Noting(std::atomic<uint64_t>& notes)
+      : notes_(notes), before_(notes.load(std::memory_order_relaxed)) {
+    notes_.store(before_ + 1, std::memory_order_relaxed);
+  }
+  Noting(const Noting&) = delete;
+  Noting& operator=(const Noting&) = delete;
+  ~Noting() { notes_.store(before_ + 2, std::memory_order_release); }
+
+ private:
+  std::atomic<uint64_t>& notes_;
+  const uint64_t before_;
+};
+
 }  // namespace
+
+void Flight::put(uint64_t index, const Operation& operation) noexcept {
+  const auto words = std::bit_cast<Words>(operation);
+  Slot& slot = ring_[index % kept];
+  for (size_t i = 0; i < words.size(); ++i) slot[i].store(words[i], std::memory_order_release);
+}
+
+Flight::Operation Flight::at(uint64_t index) const noexcept {
+  Words words{};
+  const Slot& slot = ring_[index % kept];
+  for (size_t i = 0; i < words.size(); ++i) words[i] = slot[i].load(std::memory_order_acquire);
+  return std::bit_cast<Operation>(words);
+}
 
 void Flight::note(std::span<const CommOp> group) noexcept {
   const uint64_t now = wall_ns();
-  const std::lock_guard lock(mutex_);
-  ++groups_;
-  latest_ = group.size();
+  const Noting noting(notes_);
+  const uint64_t number = groups_.load(std::memory_order_relaxed) + 1;
+  uint64_t index = operations_.load(std::memory_order_relaxed);
   for (const CommOp& op : group) {
-    ring_[operations_++ % kept] = {.group = groups_,
-                                   .count = op.abi.count,
-                                   .at_ns = now,
-                                   .kind = op.abi.kind,
-                                   .dtype = op.abi.dtype,
-                                   .reduce = op.abi.reduce,
-                                   .peer = has_peer(op.abi.kind) ? static_cast<int32_t>(op.abi.peer) : -1};
+    put(index++, {.group = number,
+                  .count = op.abi.count,
+                  .at_ns = now,
+                  .kind = op.abi.kind,
+                  .dtype = op.abi.dtype,
+                  .reduce = op.abi.reduce,
+                  .peer = has_peer(op.abi.kind) ? static_cast<int32_t>(op.abi.peer) : -1});
   }
+  latest_ = group.size();
+  operations_.store(index, std::memory_order_release);
+  groups_.store(number, std::memory_order_release);
 }
 
 void Flight::refused() noexcept {
-  const std::lock_guard lock(mutex_);
-  --groups_;
-  operations_ -= latest_;
+  const Noting noting(notes_);
+  groups_.store(groups_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  operations_.store(operations_.load(std::memory_order_relaxed) - latest_, std::memory_order_release);
   latest_ = 0;
+}
+
+Flight::Noted Flight::noted() const {
+  Noted out;
+  for (;; std::this_thread::yield()) {
+    const uint64_t before = notes_.load(std::memory_order_acquire);
+    if (before % 2 != 0) continue;
+    out.groups = groups_.load(std::memory_order_acquire);
+    out.operations.clear();
+    const uint64_t end = operations_.load(std::memory_order_acquire);
+    for (uint64_t i = end - std::min<uint64_t>(end, kept); i < end; ++i) out.operations.push_back(at(i));
+    if (notes_.load(std::memory_order_relaxed) == before) return out;
+  }
 }
 
 std::string Flight::text(const detail::CommState& comm, uint64_t serial, const Error& why) const {
@@ -74,17 +121,17 @@ std::string Flight::text(const detail::CommState& comm, uint64_t serial, const E
     return member(key, base::json_quoted(value));
   };
   const auto number = [&](const char* key, auto value) { return member(key, std::to_string(value)); };
-  const std::lock_guard lock(mutex_);
-  std::string out =
-      "{" + number("tenon_flight", 1) + ", " + word("communicator", comm.options.name) + ", " +
-      number("serial", serial) + ", " + number("rank", comm.rank) + ", " + number("size", comm.size) +
-      ",\n " + number("process", base::process_id()) + ", " + word("device", comm.device->name) + ", " +
-      number("groups", groups_) + ",\n " + member("ended", "{" + word("code", code_name(why.code))) + ", " +
-      word("message", why.message) + ", " + number("at_ns", wall_ns()) + "},\n " + member("operations", "[");
-  const uint64_t there = std::min<uint64_t>(operations_, kept);
-  for (uint64_t i = operations_ - there; i < operations_; ++i) {
-    const Operation& op = ring_[i % kept];
-    out += std::string(i == operations_ - there ? "\n  {" : ",\n  {") + number("group", op.group) + ", " +
+  const Noted seen = noted();
+  std::string out = "{" + number("tenon_flight", 1) + ", " + word("communicator", comm.options.name) + ", " +
+                    number("serial", serial) + ", " + number("rank", comm.rank) + ", " +
+                    number("size", comm.size) + ",\n " + number("process", base::process_id()) + ", " +
+                    word("device", comm.device->name) + ", " + number("groups", seen.groups) + ",\n " +
+                    member("ended", "{" + word("code", code_name(why.code))) + ", " +
+                    word("message", why.message) + ", " + number("at_ns", wall_ns()) + "},\n " +
+                    member("operations", "[");
+  const char* before = "\n  {";
+  for (const Operation& op : seen.operations) {
+    out += std::exchange(before, ",\n  {") + number("group", op.group) + ", " +
            word("kind", kind_name(op.kind)) + ", " + word("dtype", name(static_cast<DType>(op.dtype))) +
            ", " + word("reduce", reduction_name(op.reduce)) + ", " + number("count", op.count) + ", " +
            number("peer", op.peer) + ", " + number("at_ns", op.at_ns) + "}";

@@ -2,15 +2,17 @@
 // flight.hpp: the flight record of one rank on one communicator: the last operations that it submitted, written to a file
 // when the communicator fails. `tenon trace --flight` puts the files of all ranks together.
 //
-// Invariant: noting a group allocates nothing; a record is written once, whoever notices the failure first.
+// Invariant: noting a group allocates and locks nothing; what is read was noted whole; a record is written once, whoever notices
+// the failure first.
 #pragma once
 
 #include "comm/comm_state.hpp"
 
 #include <array>
 #include <atomic>
-#include <mutex>
+#include <bit>
 #include <string>
+#include <vector>
 
 namespace tenon::comm {
 
@@ -18,14 +20,14 @@ class Flight {
  public:
   static constexpr size_t kept = 256;
 
-  // A group that is being submitted. [stream's thread; does not block; cannot fail]
+  // A group that is being submitted. [stream's thread, one submit at a time; does not block; cannot fail]
   void note(std::span<const CommOp> group) noexcept;
-  // The group noted last was refused, so other ranks never see it. [stream's thread; does not block; cannot fail]
+  // The group noted last was refused, so other ranks never see it. [as `note`; does not block; cannot fail]
   void refused() noexcept;
   // Writes the record of `comm`, the `serial`-th of its name, which ended because of `why`, and logs where it lies. The folder
   // is TENON_FLIGHT_DIR, else tenon/flight in the user's cache folder, one for each job. [any-thread; may block; cannot fail]
   void write(const detail::CommState& comm, uint64_t serial, const Error& why) noexcept;
-  // What is written. [any-thread; does not block; cannot fail]
+  // What is written. Waits for a note that is being made. [any-thread; may block; cannot fail]
   std::string text(const detail::CommState& comm, uint64_t serial, const Error& why) const;
 
  private:
@@ -34,11 +36,23 @@ class Flight {
     uint32_t kind = 0, dtype = 0, reduce = 0;
     int32_t peer = -1;
   };
+  using Words = std::array<uint64_t, sizeof(Operation) / sizeof(uint64_t)>;
+  using Slot = std::array<std::atomic<uint64_t>, std::tuple_size_v<Words>>;
+  struct Noted {
+    uint64_t groups = 0;
+    std::vector<Operation> operations{};  // the last ones, oldest first
+  };
 
-  mutable std::mutex mutex_;
-  std::array<Operation, kept> ring_{};
-  uint64_t operations_ = 0, groups_ = 0;  // noted so far
-  size_t latest_ = 0;                     // operations of the last group
+  void put(uint64_t index, const Operation& operation) noexcept;
+  Operation at(uint64_t index) const noexcept;
+  Noted noted() const;
+
+  // Who notes makes `notes_` odd for as long as it does; who reads begins again when it was odd or has changed. Whatever a
+  // reader sees of a note makes it see that `notes_` was odd, so all are stored to be released and loaded to be acquired.
+  std::atomic<uint64_t> notes_{0};
+  std::array<Slot, kept> ring_{};
+  std::atomic<uint64_t> operations_{0}, groups_{0};  // noted so far
+  size_t latest_ = 0;                                // operations of the last group; whoever notes
   std::atomic<bool> written_{false};
 };
 

@@ -10,6 +10,7 @@
 #include "runtime/host_call.hpp"
 #include "runtime/pool/cache.hpp"
 
+#include <algorithm>
 #include <thread>
 
 namespace tenon::runtime {
@@ -140,11 +141,14 @@ void drop(Timeline& line) noexcept {
 Timeline::~Timeline() { delete poison.load(); }
 
 void call_witness(Timeline& line, const std::shared_ptr<Witness>& witness) {
+  const auto is_it = [&](const std::weak_ptr<Witness>& known) {
+    return !known.owner_before(witness) && !witness.owner_before(known);
+  };
+  if (is_it(line.latest_witness)) return;
+  line.latest_witness = witness;
   const std::lock_guard lock(line.witness_mutex);
   std::erase_if(line.witnesses, [](const auto& known) { return known.expired(); });
-  for (const auto& known : line.witnesses)
-    if (!known.owner_before(witness) && !witness.owner_before(known)) return;
-  line.witnesses.push_back(witness);
+  if (std::ranges::none_of(line.witnesses, is_it)) line.witnesses.push_back(witness);
 }
 
 bool find_cause(Timeline& line, Error& failure, const Deadline& deadline) {

@@ -73,6 +73,7 @@ struct Timeline final : detail::StreamState {
   std::atomic<uint32_t> holders{1};  // of the husk; the open stream is one
   std::mutex witness_mutex;
   std::vector<std::weak_ptr<Witness>> witnesses;  // those whose work the stream has carried
+  std::weak_ptr<Witness> latest_witness;          // the one that was called last; the stream's thread's
   Timeline* older = nullptr;                      // all open streams, under one mutex in timeline.cpp
   Timeline* newer = nullptr;
 
@@ -143,7 +144,8 @@ bool finish(Timeline& line, uint64_t value, const Deadline& deadline) noexcept;
 // Raises `reached`, never lowers it.
 void raise(Timeline& line, uint64_t value) noexcept;
 
-// From now on `witness` is asked why work of `line` failed. [stream's thread; does not block; cannot fail]
+// From now on `witness` is asked why work of `line` failed. Locks nothing for the one that was called last.
+// [stream's thread; does not block; cannot fail]
 void call_witness(Timeline& line, const std::shared_ptr<Witness>& witness);
 // Turns `failure` of `line` into what its witnesses know. False: one of them does not know yet, and `deadline` has passed.
 // [any-thread, no lock held; blocks as the deadline says; cannot fail]

@@ -46,19 +46,21 @@ TEST_CASE("allocations: a step allocates nothing, of one rank and of two") {
   }
 }
 
-// Of several ranks, each bucket that is submitted locks its communicator's records.
-TEST_CASE("allocations: the launches of a step lock nothing") {
-  together(1, [](Rank& r) -> Status {
-    Strategy strategy;
-    strategy.num_iteration_per_drop_scope = 1'000'000;  // giving memory back locks the pool
+namespace {
+
+// What `size` ranks lock to enqueue a step: at least, as one that waits for others or its turn of the inputs may lock.
+void check_locks(uint32_t size, const Strategy& strategy) {
+  together(size, [&](Rank& r) -> Status {
     TrainingOptions options = strategy.training();
     options.optimizer = {.op = Op::adam};
+    options.ranks = size;
     const TrainingGraph step = TN_TRY(training_graph(network(4), "loss", options));
-    Executor executor = TN_TRY(Executor::open(step, r.device, strategy, {}, {.target = eager_target()}));
+    Executor executor = TN_TRY(Executor::open(step, r.device, strategy, size > 1 ? r.comm : Communicator(),
+                                              {.target = eager_target()}));
     TN_TRY(begin(executor, 1));
     const Samples given = samples(4, 1);
     const Binding inputs[] = {fed("x", given.x), fed("y", given.y)};
-    uint64_t fewest = UINT64_MAX;  // a step that waits for its turn of the inputs may lock
+    uint64_t fewest = UINT64_MAX;
     for (int time = 0; time < 20; ++time) {
       TN_TRY(executor.sync());
       const uint64_t before = tenon::test::own_locks;
@@ -69,4 +71,16 @@ TEST_CASE("allocations: the launches of a step lock nothing") {
                   "a step locked " + std::to_string(fewest) + " times, all " +
                       std::to_string(tenon::test::own_locks) + " times");
   });
+}
+
+}  // namespace
+
+TEST_CASE("allocations: the launches of a step lock nothing, of one rank and of two") {
+  Strategy strategy;
+  strategy.num_iteration_per_drop_scope = 1'000'000;  // giving memory back locks the pool
+  check_locks(1, strategy);
+  strategy.warm_up_steps = 1;
+  check_locks(2, strategy);
+  strategy.bucket_mode = BucketRule::per_tensor;
+  check_locks(2, strategy);
 }
