@@ -5,6 +5,7 @@
 #include "runtime/device_state.hpp"
 
 #include <exception>
+#include <utility>
 
 namespace tenon::runtime {
 namespace {
@@ -41,14 +42,20 @@ void retire(HostCall& record) noexcept {
   record.done.store(true, std::memory_order_release);  // the last touch
 }
 
+thread_local const Timeline* waits_for_us = nullptr;
+
 // What the plugin calls; the stream ends only after its calls did.
 void run(void* argument) noexcept {
   auto& record = *static_cast<HostCall*>(argument);
+  const Timeline* const outer = std::exchange(waits_for_us, record.line);
   invoke(record);
+  waits_for_us = outer;
   retire(record);
 }
 
 }  // namespace
+
+bool is_in_call_of(const Timeline& line) noexcept { return waits_for_us == &line; }
 
 void drop_calls(Timeline& line) noexcept {
   while (line.oldest_call != nullptr) delete std::exchange(line.oldest_call, line.oldest_call->next);

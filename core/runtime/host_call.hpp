@@ -20,6 +20,10 @@ struct alignas(64) HostCall {
   std::atomic<bool> done{false};
 };
 
+// Whether this thread is in a call that `line` waits for: it must not wait for `line` in turn.
+// [any-thread; does not block; cannot fail]
+bool is_in_call_of(const Timeline& line) noexcept;
+
 // Drops the calls that will never run, once the plugin's stream is gone. [one thread; does not block; cannot fail]
 void drop_calls(Timeline& line) noexcept;
 

@@ -3,6 +3,7 @@
 //
 // Invariant: every verdict goes through judge(), so a point is reached only when what it depends on is sound.
 #include "runtime/device_state.hpp"
+#include "runtime/host_call.hpp"
 #include "runtime/timeline.hpp"
 
 namespace tenon {
@@ -15,7 +16,14 @@ std::string not_yet(const runtime::Timeline& line, uint64_t value) {
          "): wait longer, or look for what holds it up";
 }
 
+Status waits_for_itself(const runtime::Timeline& line) {
+  return Status(TN_INVALID, "a host call of stream '" + line.name +
+                                "' waits for the stream, which waits for the call: wait outside of it");
+}
+
 Status sync_value(runtime::Timeline& line, uint64_t value, const runtime::Deadline& deadline) {
+  if (runtime::is_in_call_of(line) && line.reached.load(std::memory_order_acquire) < value)
+    return waits_for_itself(line);
   Status why;
   for (;;) {
     switch (runtime::judge(line, value, deadline, why)) {
@@ -66,6 +74,8 @@ Result<uint64_t> Point::timestamp() const {
 }
 
 Status Stream::sync(Timeout timeout) {
+  if (runtime::is_in_call_of(runtime::timeline_of(*this)))
+    return waits_for_itself(runtime::timeline_of(*this));
   const auto deadline = runtime::Deadline::after(timeout);
   Result<uint64_t> value = record_value();
   if (value.code() == TN_NO_MEMORY) {

@@ -95,9 +95,9 @@ class TN_API Stream {
   Status copy_strided(const tn_span& destination, const tn_span& source, const tn_copy_shape& shape);
   // Enqueues destination = pattern repeated; pattern_bytes is 1, 2, 4 or 8. [stream's thread; does not block; may fail]
   Status fill(const tn_span& destination, uint64_t pattern = 0, uint32_t pattern_bytes = 1);
-  // Runs `call` on a host thread in stream order. It must not use this plugin. Where the plugin has no host calls the
-  // stream is synchronised and `call` runs here. A call that never ran (the stream was poisoned first) is dropped when
-  // the stream ends. [stream's thread; may block; may fail]
+  // Runs `call` on a host thread in stream order. It must not use this plugin; in it, waiting for this stream is TN_INVALID.
+  // Where the plugin has no host calls the stream is synchronised and `call` runs here. A call that never ran (the stream
+  // was poisoned first) is dropped when the stream ends. [stream's thread; may block; may fail]
   Status host_call(std::function<void()> call);
 
   std::string_view name() const noexcept;

@@ -85,6 +85,23 @@ TEST_CASE("streams: a host call sees what came before it, and nothing after") {
   CHECK((out == std::vector<uint8_t>(1024, 2)));
 }
 
+TEST_CASE("streams: a host call that waits for its own stream is told so, and all goes on") {
+  Runtime runtime = open();
+  Device device = target(runtime);
+  Stream stream = must(device.stream());
+  const Buffer buffer = must(device.allocate(stream, 1024));
+  must(stream.fill(buffer, 1));
+  Status waited;
+  must(stream.host_call([&] { waited = stream.sync(); }));
+  must(stream.sync());
+  if (!waited.ok()) {  // else the call ran here, after a sync
+    CHECK(waited.code() == TN_INVALID);
+    CHECK_HAS(std::string(waited.message()), "a host call of stream");
+  }
+  must(stream.fill(buffer, 2));
+  must(stream.sync());
+}
+
 TEST_CASE("streams: a strided copy moves its box and nothing else") {
   Runtime runtime = open();
   Device device = target(runtime);
