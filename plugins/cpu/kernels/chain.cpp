@@ -22,6 +22,7 @@ Value Chain::load(const Place& place, uint32_t dtype) {
     actions_.push_back({.kind = Action::Kind::load,
                         .widen = widen_row(dtype),
                         .place = place,
+                        .dtype = dtype,
                         .element_bytes = author::dtype_bits(dtype) / 8,
                         .out = value});
   }
@@ -46,11 +47,15 @@ Value Chain::hole() {
   return hole_;
 }
 
-Value Chain::compute(TileFn fn, const Immediate& imm, Value a, Value b, Value c) {
+Value Chain::compute(const TileOp& op, const Immediate& imm, Value a, Value b, Value c) {
   const auto value = static_cast<Value>(values_.size());
   values_.push_back({});
-  actions_.push_back(
-      {.kind = Action::Kind::compute, .fn = fn, .imm = imm, .out = value, .operands = {a, b, c}});
+  actions_.push_back({.kind = Action::Kind::compute,
+                      .op = op,
+                      .fn = tile_fn(op),
+                      .imm = imm,
+                      .out = value,
+                      .operands = {a, b, c}});
   return value;
 }
 
@@ -66,7 +71,9 @@ void Chain::store(Value value, const Place& place, uint32_t dtype, uint64_t elem
   actions_.push_back({.kind = Action::Kind::store,
                       .narrow = exact ? pack_row(dtype) : narrow_row(dtype),
                       .place = place,
+                      .dtype = dtype,
                       .element_bytes = author::dtype_bits(dtype) / 8,
+                      .exact = exact,
                       .past_cache = bytes >= past_cache_bytes,
                       .operands = {value, none, none}});
 }
@@ -125,7 +132,10 @@ uint32_t Chain::place_in_slots() {
 
 bool Chain::finish() {
   adopt_outputs();
-  return place_in_slots() <= most_slots && results_.size() <= most_results;
+  if (place_in_slots() > most_slots || results_.size() > most_results) return false;
+  code_[false] = generated(false);
+  code_[true] = generated(true);
+  return true;
 }
 
 void* Chain::address(const Stretch& stretch, Value value) const noexcept {
@@ -140,20 +150,21 @@ void* Chain::address(const Stretch& stretch, Value value) const noexcept {
 }
 
 // Streams take turns at a stretch, so what the processor would fetch ahead by itself ends with each: the next one is asked for.
-void Chain::widen_ahead(const Action& action, const std::byte* from, float* to, uint32_t n) noexcept {
+void Chain::fetch_ahead(const std::byte* stretch, uint32_t bytes) noexcept {
   constexpr uint32_t line = 64;
-  const uint32_t bytes = n * action.element_bytes;
-  for (uint32_t at = 0; at < bytes; at += line) __builtin_prefetch(from + bytes + at);
-  action.widen(from, to, n);
+  for (uint32_t at = 0; at < bytes; at += line) __builtin_prefetch(stretch + bytes + at);
 }
 
 void Chain::act(const Stretch& stretch, uint32_t n, bool stores) const noexcept {
+  if (const Code* const code = code_[stores].get()) return run(*code, stretch, n);
   for (const Action& action : actions_) {
     switch (action.kind) {
-      case Action::Kind::load:
-        widen_ahead(action, stretch.run.at(action.place) + stretch.at * action.element_bytes,
-                    static_cast<float*>(address(stretch, action.out)), n);
+      case Action::Kind::load: {
+        const std::byte* const from = stretch.run.at(action.place) + stretch.at * action.element_bytes;
+        fetch_ahead(from, n * action.element_bytes);
+        action.widen(from, static_cast<float*>(address(stretch, action.out)), n);
         break;
+      }
       case Action::Kind::gather:
         action.gather(action.view, stretch.run.at(action.place), stretch.at, n, address(stretch, action.out));
         break;

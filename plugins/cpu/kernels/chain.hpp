@@ -4,13 +4,17 @@
 // A chain before a kernel loads operands, computes, and offers what the kernel reads. A chain after one is handed what the
 // kernel computed (the hole), computes, and stores. Both may store what else is wanted. With no nodes, and a type that is
 // computed as it is stored, a chain is nothing but an address.
+// Where the processor takes it, a chain of two actions or more is generated code (chain_jit.cpp): one pass with values in
+// registers. Else each action passes over a tile in L1.
 // Invariant: every value is rounded to its dtype before anything reads it, as it would be in memory, so a node gives the
-// same bits in a chain and on its own.
+// same bits in a chain and on its own, and both engines give the same.
 #pragma once
 
 #include "half_rows.hpp"
 #include "random.hpp"
 #include "view.hpp"
+
+#include <memory>
 
 namespace tenon::cpu {
 
@@ -37,7 +41,7 @@ class Chain {
   // Elements lie in the order of a view, which may repeat them.
   Value load(const Place& place, const View& view);
   Value hole();
-  Value compute(TileFn fn, const Immediate& imm, Value a, Value b = none, Value c = none);
+  Value compute(const TileOp& op, const Immediate& imm, Value a, Value b = none, Value c = none);
   // What a dropout leaves of `a`; elements are counted in the chain's order, which is the logical one then.
   Value thin(const Draw& draw, Value a);
   // `exact`: the dtype holds the value as it is.
@@ -73,7 +77,8 @@ class Chain {
   struct Action {
     enum class Kind : uint32_t { load, gather, compute, thin, store };
     Kind kind;
-    TileFn fn = nullptr;
+    TileOp op{};                 // of a compute
+    TileFn fn = nullptr;         // its loop
     LoadFn gather = nullptr;     // of a load through a view
     WidenRow widen = nullptr;    // of a load of halves
     NarrowRow narrow = nullptr;  // of a store of halves
@@ -81,7 +86,9 @@ class Chain {
     Place place{};
     View view{};
     Draw draw{};
+    uint32_t dtype = 0;  // of a load or a store
     uint32_t element_bytes = 0;
+    bool exact = false;  // the dtype of a store holds the value
     bool past_cache = false;
     Value out = none, operands[3] = {none, none, none};
   };
@@ -96,17 +103,24 @@ class Chain {
   };
   void* address(const Stretch& stretch, Value value) const noexcept;
   void act(const Stretch& stretch, uint32_t n, bool stores) const noexcept;
-  static void widen_ahead(const Action& action, const std::byte* from, float* to, uint32_t n) noexcept;
+  static void fetch_ahead(const std::byte* stretch, uint32_t bytes) noexcept;
   void put(const Stretch& stretch, const Action& action, uint32_t n) const noexcept;
   bool is_result(Value value) const noexcept;
   void adopt_outputs();
   uint32_t place_in_slots();
+
+  struct Code;
+  class Generation;
+  // nullptr: action by action. [may throw bad_alloc]
+  std::shared_ptr<const Code> generated(bool stores) const;
+  void run(const Code& code, const Stretch& stretch, uint32_t n) const noexcept;
 
   Reg reg_;
   std::vector<Info> values_;
   std::vector<Action> actions_;
   std::vector<Value> results_;
   Value hole_ = none;
+  std::shared_ptr<const Code> code_[2]{};  // by whether it stores
 };
 
 }  // namespace tenon::cpu

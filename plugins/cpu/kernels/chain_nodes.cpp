@@ -30,7 +30,7 @@ Value raw_value(const Builder& builder, Chain& chain, Reg reg, const tn_node& no
   const bool variant = author::attribute_i64(node, "tanh").value_or(0) != 0;
   const Immediate imm{.a = author::attribute_f64(node, "scale").value_or(1),
                       .b = author::attribute_f64(node, "bias").value_or(0)};
-  return chain.compute(tile_op(node.op, reg, variant), imm, operands[0], operands[1], operands[2]);
+  return chain.compute(op_of(node.op, reg, variant), imm, operands[0], operands[1], operands[2]);
 }
 
 }  // namespace
@@ -49,17 +49,17 @@ Value chain_node(const Builder& builder, Chain& chain, Reg reg, const tn_node& n
     case TN_OP_broadcast_to:
       return operands[0];
     case TN_OP_cast:
-      return chain.compute(cast_op(reg, dtype), {}, operands[0]);
+      return chain.compute(cast_of(reg, dtype), {}, operands[0]);
     case TN_OP_constant: {
       const double number = held(author::attribute_f64(node, "value").value_or(0), dtype);
-      return chain.compute(fill_op(reg), {.a = number}, Chain::none);
+      return chain.compute({.kind = TileOp::Kind::fill, .reg = reg}, {.a = number}, Chain::none);
     }
     default:
       break;
   }
   const Value value = raw_value(builder, chain, reg, node, operands);
-  const TileFn narrow = needs_narrowing(node.op) ? narrowing(dtype) : nullptr;
-  return narrow != nullptr ? chain.compute(narrow, {}, value) : value;
+  const bool narrows = needs_narrowing(node.op) && narrowing(dtype) != nullptr;
+  return narrows ? chain.compute(narrowing_of(dtype), {}, value) : value;
 }
 
 }  // namespace tenon::cpu

@@ -2,12 +2,14 @@
 // elementwise.cpp: a group of elementwise nodes as one pass over tiles (one per shape of output).
 //
 // Every value of a pass is computed at the shape of the pass's outputs; what is smaller is broadcast where it is read, so
-// nothing between the nodes is ever written to memory.
+// nothing between the nodes is ever written to memory. The elements of a pass are walked in the order in which its first
+// output lies.
 // Invariant: a value is rounded or wrapped to its dtype before another node reads it, as it would be in memory.
 #include "builder.hpp"
 #include "tiles.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace tenon::cpu {
 namespace {
@@ -16,6 +18,15 @@ using Value = TileBuilder::Value;
 
 std::span<const int64_t> dims_of(const FragmentView& fragment, uint32_t tensor) {
   return fragment.tensor(tensor).dims();
+}
+
+// The dims as they lie in memory, outermost first.
+std::vector<uint32_t> order_of(TensorView tensor) {
+  std::vector<uint32_t> out(tensor.rank());
+  std::iota(out.begin(), out.end(), 0u);
+  std::stable_sort(out.begin(), out.end(),
+                   [&](uint32_t a, uint32_t b) { return tensor.strides()[a] > tensor.strides()[b]; });
+  return out;
 }
 
 // One pass: all results of one shape.
@@ -27,6 +38,7 @@ class Pass {
         group_(group),
         results_(std::move(results)),
         dims_(dims_of(fragment_, results_[0])),
+        order_(order_of(fragment_.tensor(results_[0]))),
         may_alias_(may_alias),
         tiles_(fragment_.tensor(results_[0]).elements()),
         values_(fragment_.tensors().size(), TileBuilder::none),
@@ -61,7 +73,7 @@ class Pass {
   Value value_of(uint32_t tensor) {
     Value& value = values_[tensor];
     if (value == TileBuilder::none)
-      value = tiles_.load(builder_.place(tensor), View(fragment_.tensor(tensor), dims_));
+      value = tiles_.load(builder_.place(tensor), View(fragment_.tensor(tensor), dims_, order_));
     return value;
   }
 
@@ -73,7 +85,8 @@ class Pass {
       value = tiles_.compute(narrowing_of(dtype), tiles_.reg(value), value);
     values_[tensor] = value;
     if (std::find(results_.begin(), results_.end(), tensor) == results_.end()) return;
-    tiles_.store(value, builder_.output_place(tensor), View(fragment_.tensor(tensor)), may_alias_);
+    tiles_.store(value, builder_.output_place(tensor), View(fragment_.tensor(tensor), dims_, order_),
+                 may_alias_);
   }
 
   Value raw_value(const tn_node& node, uint32_t dtype) {
@@ -99,6 +112,7 @@ class Pass {
   const Group& group_;
   std::vector<uint32_t> results_;
   std::span<const int64_t> dims_;
+  std::vector<uint32_t> order_;
   bool may_alias_;
   TileBuilder tiles_;
   std::vector<Value> values_;

@@ -184,8 +184,8 @@ Result<Chain> FusedNodes::write(uint32_t tensor) {
   Value value = chain.hole();
   if (made) {
     const uint32_t dtype = stored_dtype(tensor);
-    if (const TileFn narrow = narrowing(dtype); narrow != nullptr && end_ > kernel_ + 1)
-      value = chain.compute(narrow, {}, value);
+    if (narrowing(dtype) != nullptr && end_ > kernel_ + 1)
+      value = chain.compute(narrowing_of(dtype), {}, value);
     values.of[tensor] = value;
     if (wanted(tensor, end_))
       chain.store(value, arrangement_.output(tensor, dtype), dtype, fragment_.tensor(tensor).elements(),

@@ -1,316 +1,347 @@
 // SPDX-License-Identifier: Apache-2.0
-// pool.cpp: the greatest and the mean of windows, and their gradients, in loops of our own.
+// pool.cpp: the greatest and the mean of windows, and their gradients.
 //
-// Work is cut into lines: elements of the result that differ in the dim that lies nearest in memory alone (columns, or
-// channels when these are last), so that a tap of a window is one run of elements for a whole line.
-// Invariant: a gradient is summed in the order of its windows by one thread for each image and channel; halves are summed
-// in f32 and rounded once.
-#include "builder.hpp"
+// A job is an image and one of its channels, or a block of them where channels lie last. It goes through the rows of windows
+// with those rows of the image at hand that they reach, widened once, and, backwards, with the sums for these rows: a row of
+// the image is rounded and written when the last window has passed it.
+// Invariant: a job has its channels' gradients for itself, and windows give in their order, so the same bits come out however
+// images lie; halves are summed in f32 and rounded once.
 #include "half.hpp"
+#include "half_rows.hpp"
+#include "pool_loops.hpp"
+#include "pooling.hpp"
 #include "reduce.hpp"
-#include "tiles.hpp"
 
-#include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace tenon::cpu {
 namespace {
 
-struct Plane {
-  Place place;
-  std::array<int64_t, 4> dims{}, strides{};
+constexpr int64_t most_bytes = 192 << 10;  // of a block's rows: they stay in a core's own cache
+constexpr int64_t rows_of_windows = 8;     // of a job forwards, where rows share nothing that is written
 
-  Plane(const Place& where, TensorView tensor) : place(where) {
-    const auto steps = tensor.strides();
-    std::copy_n(tensor.dims().begin(), 4, dims.begin());
-    std::copy_n(steps.begin(), 4, strides.begin());
-  }
-  int64_t at(int64_t n, int64_t c, int64_t h, int64_t w) const noexcept {
-    return n * strides[0] + c * strides[1] + h * strides[2] + w * strides[3];
-  }
-};
-
-// How windows slide over the image.
-struct Window {
-  std::array<int64_t, 2> kernel{}, stride{}, before{};
-  bool count_pad = false;
-
-  explicit Window(const tn_node& node) {
-    const auto sizes = *author::attribute_i64s(node, "kernel"),
-               steps = *author::attribute_i64s(node, "stride"), pad = *author::attribute_i64s(node, "pad");
-    kernel = {sizes[0], sizes[1]};
-    stride = {steps[0], steps[1]};
-    before = {pad[0], pad[1]};
-    count_pad = author::attribute_i64(node, "count_pad").value_or(0) != 0;
-  }
-  // The taps [first, end) of window p in direction d that see one of `places`.
-  std::pair<int64_t, int64_t> taps(size_t d, int64_t p, int64_t places) const noexcept {
-    const int64_t start = p * stride[d] - before[d];
-    const int64_t end = std::clamp<int64_t>(places - start, 0, kernel[d]);
-    return {std::min(std::max<int64_t>(0, -start), end), end};
-  }
-};
-
+// What is summed, or compared.
 template <class T>
 using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
+template <class T>
+constexpr bool is_half = !std::is_same_v<T, Sum<T>>;
+template <class T>
+constexpr uint32_t half_dtype = std::is_same_v<T, F16> ? TN_DTYPE_f16 : TN_DTYPE_bf16;
+
+// A run of elements, and a run with gaps.
+template <class T>
+void widen_to(Sum<T>* to, const T* from, int64_t n, int64_t step) noexcept {
+  if constexpr (is_half<T>) {
+    static const WidenRow widen = widen_row(half_dtype<T>);
+    if (step == 1) return widen(from, to, static_cast<uint64_t>(n));
+    for (int64_t i = 0; i < n; ++i) to[i] = tenon::cpu::widen(from[i * step]);
+  } else {
+    if (step == 1) return std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T)), void();
+    for (int64_t i = 0; i < n; ++i) to[i] = from[i * step];
+  }
+}
+template <class T>
+void narrow_to(T* to, const Sum<T>* from, int64_t n, int64_t step) noexcept {
+  if constexpr (is_half<T>) {
+    static const NarrowRow narrow = narrow_row(half_dtype<T>);
+    if (step == 1) return narrow(from, to, static_cast<uint64_t>(n));
+    for (int64_t i = 0; i < n; ++i) narrow(from + i, to + i * step, 1);
+  } else {
+    if (step == 1) return std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T)), void();
+    for (int64_t i = 0; i < n; ++i) to[i * step] = from[i];
+  }
+}
+
+// Channels [first, first + count) of an image: `room` numbers for each place, the last of which may be nobody's.
+struct Block {
+  int64_t image = 0, first = 0, count = 0, room = 0;
+};
+
+// A row of places between memory and what is computed with: of one channel, of all that lie side by side, or place by place.
+template <class T, class Move>
+void each_run(const Run& run, const Plane& plane, const Block& block, int64_t row, Move move) {
+  T* const memory = reinterpret_cast<T*>(run.at(plane.place)) + plane.at(block.image, block.first, row);
+  const int64_t places = plane.dims[3], step = plane.strides[3];
+  if (block.room == 1) return move(memory, int64_t{0}, places, step);
+  if (step == block.room && block.count == block.room)
+    return move(memory, int64_t{0}, places * step, int64_t{1});
+  for (int64_t w = 0; w < places; ++w) move(memory + w * step, w * block.room, block.count, int64_t{1});
+}
 
 template <class T>
-Sum<T> load(const T& from) noexcept {
-  if constexpr (std::is_same_v<T, double>)
-    return from;
-  else
-    return widen(from);
-}
-template <class T>
-T narrow(Sum<T> x) noexcept {
-  if constexpr (std::is_same_v<T, F16>)
-    return to_f16(x);
-  else if constexpr (std::is_same_v<T, BF16>)
-    return to_bf16(x);
-  else
-    return x;
-}
-
-// The first greatest; a NaN is greater than all, and the first one stays.
-template <class X>
-bool beats(X x, X best) noexcept {
-  return x > best || (x != x && best == best);
-}
-
-// max_pool and avg_pool.
-template <class T, bool greatest>
-class ForwardStep final : public Step {
+class PoolStep final : public Step {
  public:
-  ForwardStep(const Window& window, const Plane& x, const Plane& y) : window_(window), x_(x), y_(y) {}
+  using S = Sum<T>;
+
+  PoolStep(Builder& builder, const Pooling& pooling, unsigned threads)
+      : p_(pooling), room_(room_of(pooling)) {
+    lanes_ = std::clamp<uint64_t>(jobs(), 1, threads);
+    rows_ = builder.scratch(lanes_ * bytes_of(p_, room_));
+  }
   std::string engine() const override { return "pool"; }
 
   Status run(const Run& run) const override {
-    const uint64_t lines =
-        static_cast<uint64_t>(y_.dims[0] * y_.dims[2] * (by_channel() ? y_.dims[3] : y_.dims[1]));
-    const auto work = static_cast<uint64_t>(length() * window_.kernel[0] * window_.kernel[1]);
-    run.team.run(lines, std::max<uint64_t>(1, parallel_grain / work), [&](uint64_t line, uint64_t end) {
-      for (; line < end; ++line) compute(run, static_cast<int64_t>(line));
+    if (jobs() * work() <= parallel_grain) {
+      pass_all(run, 0, 1);
+      return {};
+    }
+    run.team.run(lanes_, 1, [&](uint64_t lane, uint64_t end) {
+      for (; lane < end; ++lane) pass_all(run, lane, lanes_);
     });
     return {};
   }
 
  private:
-  static constexpr int64_t tile = 256;
-  struct Tile {
-    Sum<T> value[tile];
-    int32_t count[tile];
+  // What a job has at hand; `best` and `where` are of a row of windows.
+  struct Rows {
+    S *seen, *sums, *windows, *best, *where;
+    int64_t brought = 0, written = 0;  // the next rows of the image to come and to go
   };
 
-  bool by_channel() const noexcept { return x_.strides[1] < x_.strides[3]; }
-  int64_t length() const noexcept { return by_channel() ? y_.dims[1] : y_.dims[3]; }
+  static uint64_t ring_of(const Pooling& p) noexcept {
+    return static_cast<uint64_t>(p.window.kernel[0] * p.image.dims[3]);
+  }
+  // Of a lane, in whole lines of the cache.
+  static uint64_t bytes_of(const Pooling& p, int64_t room) noexcept {
+    const auto windows = static_cast<uint64_t>(p.windows.dims[3]), ring = ring_of(p);
+    const uint64_t numbers = (p.sees() ? ring : 0) + (p.backward ? ring : 0) + (room > 1 ? 1 : 3) * windows;
+    return (numbers * static_cast<uint64_t>(room) * sizeof(S) + 63) / 64 * 64;
+  }
+  static int64_t room_of(const Pooling& p) noexcept {
+    constexpr int64_t vector = 64 / sizeof(S), most = Taps<S>::most_channels;
+    if (!p.has_channels_last() || p.window.area() > Taps<S>::most) return 1;
+    int64_t room = std::min((p.image.dims[1] + vector - 1) / vector * vector, most);
+    while (room > vector && bytes_of(p, room) > most_bytes) room -= vector;
+    return room;
+  }
 
-  void compute(const Run& run, int64_t line) const {
-    const int64_t others = by_channel() ? y_.dims[3] : y_.dims[1];
-    const int64_t other = line % others, p = line / others % y_.dims[2], n = line / others / y_.dims[2];
-    for (int64_t first = 0; first < length(); first += tile) {
-      const int64_t end = std::min(length(), first + tile);
-      if (by_channel())
-        channels(run, n, p, other, first, end);
+  int64_t blocks() const noexcept { return (p_.image.dims[1] + room_ - 1) / room_; }
+  // Rows of windows of a job.
+  int64_t height() const noexcept {
+    return p_.backward ? std::max<int64_t>(1, p_.windows.dims[2]) : rows_of_windows;
+  }
+  int64_t parts() const noexcept { return (p_.windows.dims[2] + height() - 1) / height(); }
+  uint64_t jobs() const noexcept {
+    return static_cast<uint64_t>(p_.image.dims[0] * blocks() * std::max<int64_t>(p_.backward, parts()));
+  }
+  uint64_t work() const noexcept {
+    return static_cast<uint64_t>(height() * p_.windows.dims[3] * room_ * p_.window.area());
+  }
+
+  S* row(S* rows, int64_t h) const noexcept {
+    return rows + h % p_.window.kernel[0] * p_.image.dims[3] * room_;
+  }
+
+  void pass_all(const Run& run, uint64_t lane, uint64_t lanes) const noexcept {
+    S* const mine = reinterpret_cast<S*>(run.at(rows_) + lane * bytes_of(p_, room_));
+    const int64_t parts = std::max<int64_t>(p_.backward, this->parts());
+    for (uint64_t job = lane; job < jobs(); job += lanes) {
+      const auto at = static_cast<int64_t>(job);
+      const int64_t part = at % parts, first = at / parts % blocks() * room_;
+      const Block block{.image = at / parts / blocks(),
+                        .first = first,
+                        .count = std::min(room_, p_.image.dims[1] - first),
+                        .room = room_};
+      pass(run, block, mine, part * height(), std::min((part + 1) * height(), p_.windows.dims[2]));
+    }
+  }
+
+  // Rows [first, end) of windows.
+  void pass(const Run& run, const Block& block, S* mine, int64_t first, int64_t end) const noexcept {
+    std::fill_n(mine, bytes_of(p_, room_) / sizeof(S), S(0));
+    const uint64_t ring = ring_of(p_) * static_cast<uint64_t>(room_);
+    S *const sums = mine + (p_.sees() ? ring : 0), *const windows = sums + (p_.backward ? ring : 0);
+    const int64_t width = p_.windows.dims[3];
+    Rows rows{.seen = mine,
+              .sums = sums,
+              .windows = windows,
+              .best = windows + width,
+              .where = windows + 2 * width,
+              .brought = std::max<int64_t>(0, p_.window.start(0, first))};
+    for (int64_t p = first; p < end; ++p) {
+      move_to(run, block, rows, p);
+      if (p_.backward) bring(run, p_.windows, block, p, rows.windows);
+      if (room_ > 1)
+        for_channels(rows, p);
       else
-        columns(run, n, p, other, first, end);
+        p_.backward ? give_row(rows, p) : fold_row(rows, p);
+      if (!p_.backward) take(run, p_.windows, block, p, rows.windows);
     }
+    if (p_.backward) write_until(run, block, rows, p_.image.dims[2]);
   }
 
-  // One window for channels [first, end).
-  void channels(const Run& run, int64_t n, int64_t p, int64_t q, int64_t first, int64_t end) const {
-    Tile sums;
-    start(sums, end - first);
-    const auto [r, r_end] = window_.taps(0, p, x_.dims[2]);
-    const auto [s, s_end] = window_.taps(1, q, x_.dims[3]);
-    for (int64_t i = r; i < r_end; ++i) {
-      for (int64_t j = s; j < s_end; ++j)
-        fold(run, sums, 0, end - first, place(n, first, p, q, i, j), x_.strides[1]);
-    }
-    finish(run, sums, end - first, y_.at(n, first, p, q), y_.strides[1]);
-  }
-
-  // The windows [first, end) of one row of one channel.
-  void columns(const Run& run, int64_t n, int64_t p, int64_t c, int64_t first, int64_t end) const {
-    Tile sums;
-    start(sums, end - first);
-    const auto [r, r_end] = window_.taps(0, p, x_.dims[2]);
-    for (int64_t i = r; i < r_end; ++i) {
-      for (int64_t j = 0; j < window_.kernel[1]; ++j) {
-        const auto [q, q_end] = windows(j, first, end);
-        if (q < q_end)
-          fold(run, sums, q - first, q_end - q, place(n, c, p, q, i, j), window_.stride[1] * x_.strides[3]);
-      }
-    }
-    finish(run, sums, end - first, y_.at(n, c, p, first), y_.strides[3]);
-  }
-
-  // Of the windows [first, end) of a row, those whose tap j lies inside the image.
-  std::pair<int64_t, int64_t> windows(int64_t j, int64_t first, int64_t end) const noexcept {
-    const int64_t stride = window_.stride[1], ahead = window_.before[1] - j, room = x_.dims[3] - 1 + ahead;
-    const int64_t low = ahead > 0 ? (ahead + stride - 1) / stride : 0,
-                  high = room < 0 ? 0 : room / stride + 1;
-    return {std::max(first, low), std::min(end, high)};
-  }
-
-  int64_t place(int64_t n, int64_t c, int64_t p, int64_t q, int64_t i, int64_t j) const noexcept {
-    return x_.at(n, c, p * window_.stride[0] - window_.before[0] + i,
-                 q * window_.stride[1] - window_.before[1] + j);
-  }
-
-  void start(Tile& sums, int64_t n) const noexcept {
-    std::fill_n(sums.value, n, greatest ? -std::numeric_limits<Sum<T>>::infinity() : Sum<T>(0));
-    std::fill_n(sums.count, n, 0);
-  }
-
-  void fold(const Run& run, Tile& sums, int64_t at, int64_t n, int64_t from, int64_t step) const noexcept {
-    const T* const x = reinterpret_cast<const T*>(run.at(x_.place)) + from;
-    Sum<T>* const value = sums.value + at;
-    if constexpr (greatest) {
-      for (int64_t i = 0; i < n; ++i) {
-        const Sum<T> one = load(x[i * step]);
-        value[i] = beats(one, value[i]) ? one : value[i];
-      }
-    } else {
-      int32_t* const count = sums.count + at;
-      for (int64_t i = 0; i < n; ++i) value[i] += load(x[i * step]);
-      for (int64_t i = 0; i < n; ++i) ++count[i];
-    }
-  }
-
-  void finish(const Run& run, const Tile& sums, int64_t n, int64_t to, int64_t step) const noexcept {
-    T* const y = reinterpret_cast<T*>(run.at(y_.place)) + to;
-    const auto whole = static_cast<Sum<T>>(window_.kernel[0] * window_.kernel[1]);
-    for (int64_t i = 0; i < n; ++i) {
-      const Sum<T> share = window_.count_pad ? whole : static_cast<Sum<T>>(sums.count[i]);
-      y[i * step] = narrow<T>(greatest ? sums.value[i] : sums.value[i] / share);
-    }
-  }
-
-  Window window_;
-  Plane x_, y_;
-};
-
-// max_pool_grad and avg_pool_grad, into sums of full width.
-template <class T, bool greatest>
-class BackwardStep final : public Step {
- public:
-  // Where `greatest` is false, x is dx: its dims are all that is wanted.
-  BackwardStep(const Window& window, const Plane& dy, const Plane& x, const Plane& dx)
-      : window_(window), dy_(dy), x_(x), dx_(dx) {}
-  std::string engine() const override { return "pool"; }
-
-  Status run(const Run& run) const override {
-    const auto planes = static_cast<uint64_t>(dx_.dims[0] * dx_.dims[1]);
-    const auto work = static_cast<uint64_t>(
-        dx_.dims[2] * dx_.dims[3] + dy_.dims[2] * dy_.dims[3] * window_.kernel[0] * window_.kernel[1]);
-    run.team.run(planes, std::max<uint64_t>(1, parallel_grain / work), [&](uint64_t plane, uint64_t end) {
-      for (; plane < end; ++plane) {
-        const auto at = static_cast<int64_t>(plane);
-        fill(run, at / dx_.dims[1], at % dx_.dims[1]);
-      }
+  static void bring(const Run& run, const Plane& from, const Block& block, int64_t row, S* to) noexcept {
+    each_run<const T>(run, from, block, row, [&](const T* memory, int64_t at, int64_t n, int64_t step) {
+      widen_to(to + at, memory, n, step);
     });
-    return {};
+  }
+  static void take(const Run& run, const Plane& to, const Block& block, int64_t row, const S* from) noexcept {
+    each_run<T>(run, to, block, row, [&](T* memory, int64_t at, int64_t n, int64_t step) {
+      narrow_to(memory, from + at, n, step);
+    });
   }
 
- private:
-  void fill(const Run& run, int64_t n, int64_t c) const noexcept {
-    auto* const dx = reinterpret_cast<Sum<T>*>(run.at(dx_.place));
-    for (int64_t h = 0; h < dx_.dims[2]; ++h) {
-      for (int64_t w = 0; w < dx_.dims[3]; ++w) dx[dx_.at(n, c, h, w)] = 0;
-    }
-    const T* const dy = reinterpret_cast<const T*>(run.at(dy_.place));
-    for (int64_t p = 0; p < dy_.dims[2]; ++p) {
-      for (int64_t q = 0; q < dy_.dims[3]; ++q) give(run, n, c, p, q, load(dy[dy_.at(n, c, p, q)]));
+  // Has at hand what the windows of row p reach.
+  void move_to(const Run& run, const Block& block, Rows& rows, int64_t p) const noexcept {
+    const int64_t start = p_.window.start(0, p), height = p_.image.dims[2];
+    if (p_.backward) write_until(run, block, rows, std::min(start, height));
+    rows.brought = std::max(rows.brought, start);
+    for (; p_.sees() && rows.brought < std::min(start + p_.window.kernel[0], height); ++rows.brought)
+      bring(run, p_.backward ? *p_.seen : p_.image, block, rows.brought, row(rows.seen, rows.brought));
+  }
+
+  void write_until(const Run& run, const Block& block, Rows& rows, int64_t end) const noexcept {
+    for (; rows.written < end; ++rows.written) {
+      S* const sums = row(rows.sums, rows.written);
+      take(run, p_.image, block, rows.written, sums);
+      std::fill_n(sums, p_.image.dims[3] * room_, S(0));
     }
   }
 
-  // Gives what came back to window (p, q) to the places that it saw.
-  void give(const Run& run, int64_t n, int64_t c, int64_t p, int64_t q, Sum<T> dy) const noexcept {
-    auto* const dx = reinterpret_cast<Sum<T>*>(run.at(dx_.place));
-    const auto [r, r_end] = window_.taps(0, p, dx_.dims[2]);
-    const auto [s, s_end] = window_.taps(1, q, dx_.dims[3]);
-    if (r == r_end || s == s_end) return;  // a window of padding alone
-    const int64_t h = p * window_.stride[0] - window_.before[0],
-                  w = q * window_.stride[1] - window_.before[1];
-    if constexpr (greatest) {
-      const T* const x = reinterpret_cast<const T*>(run.at(x_.place));
-      int64_t row = h + r, column = w + s;
-      Sum<T> best = load(x[x_.at(n, c, row, column)]);
-      for (int64_t i = r; i < r_end; ++i) {
-        for (int64_t j = s; j < s_end; ++j) {
-          const Sum<T> one = load(x[x_.at(n, c, h + i, w + j)]);
-          if (!beats(one, best)) continue;
-          best = one;
-          row = h + i;
-          column = w + j;
-        }
+  // How many places a window sees, or is said to see.
+  S share(int64_t p, int64_t q) const noexcept {
+    const auto [r, r_end] = p_.window.taps(0, p, p_.image.dims[2]);
+    const auto [s, s_end] = p_.window.taps(1, q, p_.image.dims[3]);
+    return static_cast<S>(p_.window.count_pad ? p_.window.area() : (r_end - r) * (s_end - s));
+  }
+
+  // Window by window, for all channels of the block.
+  void for_channels(const Rows& rows, int64_t p) const noexcept {
+    const PoolLoops<S>& loops = pool_loops<S>();
+    const auto n = static_cast<uint64_t>(room_);
+    for (int64_t q = 0; q < p_.windows.dims[3]; ++q) {
+      const Taps<S> taps = taps_of(rows, p, q);
+      S* const window = rows.windows + q * room_;
+      if (!p_.backward)
+        p_.greatest ? loops.greatest(taps, window, n) : loops.mean(taps, window, share(p, q), n);
+      else if (taps.count > 0)  // else it has padding alone
+        p_.greatest ? loops.give_to_greatest(taps, window, n)
+                    : loops.give_to_all(taps, window, share(p, q), n);
+    }
+  }
+  Taps<S> taps_of(const Rows& rows, int64_t p, int64_t q) const noexcept {
+    Taps<S> out;
+    const auto [r, r_end] = p_.window.taps(0, p, p_.image.dims[2]);
+    const auto [s, s_end] = p_.window.taps(1, q, p_.image.dims[3]);
+    for (int64_t i = r; i < r_end; ++i) {
+      for (int64_t j = s; j < s_end; ++j) {
+        const int64_t h = p_.window.start(0, p) + i, w = (p_.window.start(1, q) + j) * room_;
+        if (p_.sees()) out.from[out.count] = row(rows.seen, h) + w;
+        if (p_.backward) out.to[out.count] = row(rows.sums, h) + w;
+        ++out.count;
       }
-      dx[dx_.at(n, c, row, column)] += dy;
-    } else {
-      const int64_t seen =
-          window_.count_pad ? window_.kernel[0] * window_.kernel[1] : (r_end - r) * (s_end - s);
-      const Sum<T> part = dy / static_cast<Sum<T>>(seen);
-      for (int64_t i = r; i < r_end; ++i) {
-        for (int64_t j = s; j < s_end; ++j) dx[dx_.at(n, c, h + i, w + j)] += part;
+    }
+    return out;
+  }
+
+  // Calls f(row of the image, window, place in the row, windows) for each tap that some windows of row p see.
+  template <class F>
+  void each_tap(int64_t p, bool last_first, F&& f) const noexcept {
+    const auto [r, r_end] = p_.window.taps(0, p, p_.image.dims[2]);
+    const int64_t width = p_.window.kernel[1];
+    for (int64_t i = r; i < r_end; ++i) {
+      for (int64_t k = 0; k < width; ++k) {
+        const int64_t j = last_first ? width - 1 - k : k;
+        const auto [q, end] = p_.window.windows(1, j, p_.windows.dims[3], p_.image.dims[3]);
+        if (q < end) f(p_.window.start(0, p) + i, q, p_.window.start(1, q) + j, end - q);
       }
     }
   }
 
-  Window window_;
-  Plane dy_, x_, dx_;
+  // Tap by tap, for all windows of the row.
+  void fold_row(const Rows& rows, int64_t p) const noexcept {
+    const PoolLoops<S>& loops = pool_loops<S>();
+    const int64_t step = p_.window.stride[1], width = p_.windows.dims[3];
+    std::fill_n(rows.windows, width, p_.greatest ? -std::numeric_limits<S>::infinity() : S(0));
+    each_tap(p, false, [&](int64_t h, int64_t q, int64_t w, int64_t n) {
+      (p_.greatest ? loops.fold_greatest : loops.fold_sum)(rows.windows + q, row(rows.seen, h) + w, step, n);
+    });
+    for (int64_t q = 0; !p_.greatest && q < width; ++q) rows.windows[q] /= share(p, q);
+  }
+
+  // From the last tap of a row on, so that a place takes from one window after the other.
+  void give_row(const Rows& rows, int64_t p) const noexcept {
+    const int64_t step = p_.window.stride[1], width = p_.windows.dims[3];
+    if (p_.greatest) return give_row_to_greatest(rows, p);
+    for (int64_t q = 0; q < width; ++q) rows.windows[q] /= share(p, q);
+    each_tap(p, true, [&](int64_t h, int64_t q, int64_t w, int64_t n) {
+      pool_loops<S>().give(row(rows.sums, h) + w, rows.windows + q, step, n);
+    });
+  }
+
+  // `where` is how far behind the sums window 0 would find the place, which is a whole number of S.
+  void give_row_to_greatest(const Rows& rows, int64_t p) const noexcept {
+    const int64_t step = p_.window.stride[1], width = p_.windows.dims[3];
+    const auto [r, r_end] = p_.window.taps(0, p, p_.image.dims[2]);
+    if (r == r_end) return;
+    const auto behind = [&](int64_t h, int64_t w) {
+      return static_cast<S>(row(rows.sums, h) - rows.sums + w);
+    };
+    const int64_t top = p_.window.start(0, p) + r;
+    int64_t first = width, end = 0;  // those that see anything
+    for (int64_t q = 0; q < width; ++q) {
+      const auto [s, s_end] = p_.window.taps(1, q, p_.image.dims[3]);
+      rows.where[q] = behind(top, p_.window.start(1, 0) + s);
+      if (s == s_end) continue;
+      first = std::min(first, q);
+      end = q + 1;
+    }
+    std::fill_n(rows.best, width, -std::numeric_limits<S>::infinity());
+    each_tap(p, false, [&](int64_t h, int64_t q, int64_t w, int64_t n) {
+      pool_loops<S>().find_greatest(rows.best + q, rows.where + q, behind(h, w - q * step),
+                                    row(rows.seen, h) + w, step, n);
+    });
+    for (int64_t q = first; q < end; ++q)
+      rows.sums[static_cast<int64_t>(rows.where[q]) + q * step] += rows.windows[q];
+  }
+
+  Pooling p_;
+  int64_t room_;
+  uint64_t lanes_ = 1;
+  Place rows_{};
 };
 
-template <class T, bool greatest>
-Status build(Builder& builder, const tn_node& node, bool gradient) {
+template <class T>
+void add_step(Builder& builder, const tn_node& node, unsigned threads) {
   const FragmentView& fragment = builder.fragment();
+  const bool backward = node.op == TN_OP_max_pool_grad || node.op == TN_OP_avg_pool_grad;
   const auto input = [&](uint32_t i) {
     return Plane(builder.place(node.inputs[i]), fragment.tensor(node.inputs[i]));
   };
-  const TensorView made = fragment.tensor(node.outputs[0]);
-  const Place result = builder.output_place(node.outputs[0]);
-  if (made.elements() == 0) return {};
-  Plane to(result, made);
-  if (!gradient) {
-    builder.add(std::make_unique<ForwardStep<T, greatest>>(Window(node), input(0), to));
-    return {};
-  }
-  const bool direct = std::is_same_v<T, Sum<T>>;
-  if (!direct) {
-    to.place = builder.scratch(made.elements() * sizeof(Sum<T>));
-    to.strides = {to.dims[1] * to.dims[2] * to.dims[3], to.dims[2] * to.dims[3], to.dims[3], 1};
-  }
-  const Plane x = greatest ? input(1) : to;
-  builder.add(std::make_unique<BackwardStep<T, greatest>>(Window(node), input(0), x, to));
-  if (direct) return {};
-  builder.add(TN_TRY(copy_step(to.place, View::dense(TN_DTYPE_f32, made.elements()), result, View(made))));
-  return {};
-}
-
-template <class T>
-Status build_as(Builder& builder, const tn_node& node) {
-  const bool gradient = node.op == TN_OP_max_pool_grad || node.op == TN_OP_avg_pool_grad;
-  return node.op == TN_OP_max_pool || node.op == TN_OP_max_pool_grad
-             ? build<T, true>(builder, node, gradient)
-             : build<T, false>(builder, node, gradient);
+  const Plane made(builder.output_place(node.outputs[0]), fragment.tensor(node.outputs[0]));
+  Pooling pooling{.window = Window(node),
+                  .image = backward ? made : input(0),
+                  .windows = backward ? input(0) : made,
+                  .greatest = node.op == TN_OP_max_pool || node.op == TN_OP_max_pool_grad,
+                  .backward = backward};
+  if (backward && pooling.greatest) pooling.seen = input(1);
+  builder.add(std::make_unique<PoolStep<T>>(builder, pooling, threads));
 }
 
 }  // namespace
 
-Status build_pool(Builder& builder, const tn_node& node, unsigned) {
+Status build_pool(Builder& builder, const tn_node& node, unsigned threads) {
   if (node.op == TN_OP_global_pool) {
     const Axes image{.kept = {0, 1}, .reduced = {2, 3}, .kept_count = 2, .reduced_count = 2};
     return build_fold(builder, node, TN_OP_mean, image);
   }
-  switch (builder.fragment().tensor(node.outputs[0]).dtype()) {
+  const TensorView made = builder.fragment().tensor(node.outputs[0]);
+  if (made.elements() == 0) return {};
+  switch (made.dtype()) {
     case TN_DTYPE_f16:
-      return build_as<F16>(builder, node);
+      add_step<F16>(builder, node, threads);
+      break;
     case TN_DTYPE_bf16:
-      return build_as<BF16>(builder, node);
+      add_step<BF16>(builder, node, threads);
+      break;
     case TN_DTYPE_f32:
-      return build_as<float>(builder, node);
+      add_step<float>(builder, node, threads);
+      break;
     default:
-      return build_as<double>(builder, node);
+      add_step<double>(builder, node, threads);
   }
+  return {};
 }
 
 }  // namespace tenon::cpu

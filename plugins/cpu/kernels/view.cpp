@@ -6,6 +6,17 @@
 
 namespace tenon::cpu {
 
+namespace {
+
+constexpr auto all_dims = [] {
+  std::array<uint32_t, TN_MAX_RANK> out{};
+  for (uint32_t i = 0; i < TN_MAX_RANK; ++i) out[i] = i;
+  return out;
+}();
+constexpr std::span<const uint32_t> logical(all_dims);
+
+}  // namespace
+
 void View::push(int64_t dim, int64_t stride) noexcept {
   count_ *= static_cast<uint64_t>(dim);
   if (dim == 1) return;
@@ -25,10 +36,14 @@ View::View(uint32_t dtype, std::span<const int64_t> dims, std::span<const int64_
 
 View::View(TensorView tensor) : View(tensor.dtype(), tensor.dims(), tensor.strides()) {}
 
-View::View(TensorView tensor, std::span<const int64_t> dims) : dtype_(tensor.dtype()) {
+View::View(TensorView tensor, std::span<const int64_t> dims)
+    : View(tensor, dims, logical.first(dims.size())) {}
+
+View::View(TensorView tensor, std::span<const int64_t> dims, std::span<const uint32_t> order)
+    : dtype_(tensor.dtype()) {
   const auto strides = tensor.strides();
   const size_t missing = dims.size() - tensor.rank();
-  for (size_t i = 0; i < dims.size(); ++i) {
+  for (const uint32_t i : order) {
     const bool repeated = i < missing || tensor.dims()[i - missing] == 1;
     push(dims[i], repeated ? 0 : strides[i - missing]);
   }

@@ -41,6 +41,8 @@ class View {
   explicit View(TensorView tensor);
   // The same, repeated to `dims` by numpy's rules. The tensor must be broadcastable to them.
   View(TensorView tensor, std::span<const int64_t> dims);
+  // The same with the dims in another order, outermost first.
+  View(TensorView tensor, std::span<const int64_t> dims, std::span<const uint32_t> order);
   // The tensor with its dims in another order.
   static View permuted(TensorView tensor, std::span<const uint32_t> order);
   // From raw parts; strides in elements.

@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The benchmark of fusion: what cutting a graph costs, and what the CPU plugin's fused kernels gain.
+//   bench_fusion [scheduler | chains | norms | updates | attention | matmul | conv]…
 //
 // Invariant: standard output carries one JSON object a line and nothing else.
 #include "rows.hpp"
 
-int main() {
-  bench::scheduler_rows();
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+int main(int argc, char** argv) {
+  const std::pair<std::string_view, void (*)()> parts[] = {
+      {"scheduler", bench::scheduler_rows},
 #ifdef BENCH_KERNELS
-  bench::chain_rows();
-  bench::norm_rows();
-  bench::update_rows();
-  bench::attention_rows();
-  bench::matmul_rows();
-  bench::conv_rows();
+      {"chains", bench::chain_rows},        {"norms", bench::norm_rows},    {"updates", bench::update_rows},
+      {"attention", bench::attention_rows}, {"matmul", bench::matmul_rows}, {"conv", bench::conv_rows},
 #endif
+  };
+  const std::vector<std::string_view> asked(argv + 1, argv + argc);
+  for (const auto& [name, rows] : parts)
+    if (asked.empty() || std::ranges::count(asked, name) > 0) rows();
 }

@@ -269,6 +269,71 @@ void relu_bn_backward_row() {
   print(row);
 }
 
+// ---- batch norm in one launch with what stands around it, and in a launch of its own ----
+
+constexpr const char* apart = "batch norm alone";
+
+// The same fragment of one launch and of two.
+void check_same_bytes(const Program& one, size_t binding, const Program& two, size_t theirs, size_t bytes) {
+  if (std::memcmp(one.at<void>(binding), two.at<void>(theirs), bytes) != 0)
+    throw std::runtime_error("one launch and two do not give the same bits");
+}
+
+void forward_apart_row(const std::string& name, tenon::DType dtype) {
+  World world;
+  const TensorSpec image = images(dtype);
+  Program ours(world, forward_fragment(dtype, true));  // x, four, residual → four, result
+  tenon::FragmentBuilder f;
+  std::vector<Value> in{f.input(image)};
+  for (int i = 0; i < 4; ++i) in.push_back(f.input(per_channel));
+  for (const Value out :
+       f.node(Op::batch_norm_train, in, {image, per_channel, per_channel, per_channel, per_channel},
+              {{"epsilon", 1e-5}, {"momentum", 0.9}}))
+    f.output(out);
+  Program alone(world, must(f.build()));  // x, four → y, four
+  tenon::FragmentBuilder g;
+  const Value sum = g.node(Op::add, {g.input(image), g.input(image)}, image);
+  g.output(g.node(Op::relu, {sum}, image));
+  Program rest(world, must(g.build()));
+  for (size_t i = 0; i < 5; ++i) alone.share(i, ours, i);
+  rest.share(0, alone, 5);
+  rest.share(1, ours, 5);
+  const Row row = measured(world, {.name = name,
+                                   .peer = apart,
+                                   .ours = [&] { ours.run(); },
+                                   .theirs = [&] { alone.run(), rest.run(); },
+                                   .theirs_launches = true});
+  check_same_bytes(ours, 10, rest, 2, image.bytes());
+  print(row);
+}
+
+// `shared`: the activation's gradient goes on to a residual, too.
+void backward_apart_row(const std::string& name, tenon::DType dtype, bool shared) {
+  World world;
+  const TensorSpec image = images(dtype);
+  tenon::FragmentBuilder f, g, h;
+  const Value dz = f.node(Op::relu_grad, {f.input(image), f.input(image)}, image);
+  if (shared) f.output(dz);
+  std::vector<Value> in{dz, f.input(image)}, own{h.input(image), h.input(image)};
+  for (int i = 0; i < 3; ++i) in.push_back(f.input(per_channel)), own.push_back(h.input(per_channel));
+  for (const Value out : f.node(Op::batch_norm_grad, in, {image, per_channel, per_channel})) f.output(out);
+  g.output(g.node(Op::relu_grad, {g.input(image), g.input(image)}, image));
+  for (const Value out : h.node(Op::batch_norm_grad, own, {image, per_channel, per_channel})) h.output(out);
+  Program ours(world, must(f.build()));  // dy, y, x, scale, mean, inv_std → [dz,] dx, dscale, dbias
+  Program first(world, must(g.build())), second(world, must(h.build()));
+  first.share(0, ours, 0);
+  first.share(1, ours, 1);
+  second.share(0, first, 2);
+  for (size_t i = 1; i < 5; ++i) second.share(i, ours, i + 1);
+  const Row row = measured(world, {.name = name,
+                                   .peer = apart,
+                                   .ours = [&] { ours.run(); },
+                                   .theirs = [&] { first.run(), second.run(); },
+                                   .theirs_launches = true});
+  check_same_bytes(ours, shared ? 7 : 6, second, 5, image.bytes());
+  print(row);
+}
+
 }  // namespace
 
 void norm_rows() {
@@ -280,6 +345,14 @@ void norm_rows() {
   attempt("bn_relu_forward/bf16", [] { bn_forward_row("bn_relu_forward/bf16", tenon::bf16, false); });
   attempt("bn_add_relu_forward/f32", [] { bn_forward_row("bn_add_relu_forward/f32", tenon::f32, true); });
   attempt("relu_bn_backward/f32", relu_bn_backward_row);
+  for (const tenon::DType dtype : {tenon::f32, tenon::bf16}) {
+    const std::string type(tenon::name(dtype));
+    const auto row = [&](const std::string& name, const auto& run) { attempt(name, [&] { run(name); }); };
+    row("bn_add_relu_forward/" + type, [&](const std::string& name) { forward_apart_row(name, dtype); });
+    row("relu_bn_backward/" + type, [&](const std::string& name) { backward_apart_row(name, dtype, false); });
+    row("relu_bn_backward/" + type + "/residual",
+        [&](const std::string& name) { backward_apart_row(name, dtype, true); });
+  }
 }
 
 }  // namespace bench

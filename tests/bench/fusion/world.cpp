@@ -156,7 +156,9 @@ Row measured(World& world, const Contest& contest) {
   for (int run = -2; run < runs; ++run) {
     if (!row.rivals.empty()) contest.ours();  // torch has used the caches since, and gets such a run, too
     const double ours = time_of(1, contest.ours) / 1e6;
-    const double theirs = contest.theirs ? there(contest.theirs) : 0;
+    const double theirs = contest.theirs_launches ? time_of(1, contest.theirs) / 1e6
+                          : contest.theirs        ? there(contest.theirs)
+                                                  : 0;
     const double limit = contest.limit ? there(contest.limit) * contest.limit_scale : 0;
     for (Rival& rival : row.rivals) run_once(rival, run >= 0);
     if (run < 0) continue;  // to warm up

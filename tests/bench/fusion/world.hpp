@@ -54,6 +54,11 @@ class Program {
   Program(World& world, const tenon::Fragment& fragment, const tenon::CompileOptions& options = {});
   // One launch, waited for.
   void run();
+  // Reads, or writes, what another program does.
+  void share(size_t binding, const Program& with, size_t theirs) {
+    spans_.at(binding) = with.spans_.at(theirs);
+    addresses_.at(binding) = with.addresses_.at(theirs);
+  }
   template <class T = float>
   T* at(size_t binding) const {
     return static_cast<T*>(addresses_.at(binding));
@@ -72,7 +77,8 @@ class Program {
 struct Contest {
   std::string name, peer{};
   std::function<void()> ours, theirs{}, limit{};
-  double limit_scale = 1;  // what one run of `limit` is to be multiplied with
+  double limit_scale = 1;        // what one run of `limit` is to be multiplied with
+  bool theirs_launches = false;  // programs as ours do, which wait for the worker
 };
 Row measured(World& world, const Contest& contest);
 // The row, and once more beside each of torch's ways, or why there are none: the limit is judged without them.

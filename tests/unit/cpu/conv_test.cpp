@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// conv_test.cpp: convolutions and pools where the conformance kit does not look: constant weights, channels last, groups on
+// conv_test.cpp: convolutions where the conformance kit does not look: constant weights, channels last, groups on
 // odd sizes, twice the same bits.
 //
 // Invariant: the error is held against length units of Σ|x·w|, the bound that a sum of any order has.
@@ -186,35 +186,4 @@ TEST_CASE("conv: without channels the result is zeros") {
   Tensor y(TN_DTYPE_f64, {1, 2, 2, 2});
   bench.run(compile(bench.device, f.fragment()), {&x, &w}, {&y});
   for_each(y.dims, [&](const Dims& at) { CHECK(y.at(at) == 0); });
-}
-
-TEST_CASE("pool: the first of equals takes the gradient, a NaN wins, and channels may be last") {
-  Bench bench;
-  for (const bool last : {false, true}) {
-    Tensor x(TN_DTYPE_f32, {1, 2, 2, 4}, last ? Dims{16, 1, 8, 2} : Dims{}),
-        dy(TN_DTYPE_f32, {1, 2, 1, 2}, last ? Dims{4, 1, 4, 2} : Dims{}), y = dy, dx = x;
-    const Number nan = std::numeric_limits<Number>::quiet_NaN();
-    const std::vector<Number> values = {3, 3, 1, nan, 3, 2, 7, nan, -5, -4, 0, 0, -4, -6, 0, 0};
-    size_t i = 0;
-    for_each(x.dims, [&](const Dims& at) { x.set(at, values[i++]); });
-    for_each(dy.dims, [&](const Dims& at) { dy.set(at, static_cast<Number>(10 * (at[1] + 1) + at[3])); });
-    const auto run = [&](uint32_t op, const std::vector<const Tensor*>& inputs, Tensor& result) {
-      FragmentBuilder f;
-      std::vector<uint32_t> in;
-      for (const Tensor* one : inputs) in.push_back(f.input(one->dtype, one->dims, one->strides));
-      f.node(op, in, {f.output(result.dtype, result.dims, result.strides)})
-          .integers("kernel", {2, 2})
-          .integers("pad", {0, 0, 0, 0})
-          .integers("stride", {2, 2});
-      bench.run(compile(bench.device, f.fragment()), inputs, {&result});
-    };
-    run(TN_OP_max_pool, {&x}, y);
-    CHECK(y.at({0, 0, 0, 0}) == 3);
-    CHECK(std::isnan(y.at({0, 0, 0, 1})));
-    CHECK(y.at({0, 1, 0, 0}) == -4);
-    run(TN_OP_max_pool_grad, {&dy, &x}, dx);
-    const std::vector<Number> expected = {10, 0, 0, 11, 0, 0, 0, 0, 0, 20, 21, 0, 0, 0, 0, 0};
-    i = 0;
-    for_each(dx.dims, [&](const Dims& at) { CHECK(dx.at(at) == expected[i++]); });
-  }
 }

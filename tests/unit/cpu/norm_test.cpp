@@ -3,6 +3,7 @@
 //
 // Invariant: what runs in one step is compared bit for bit with its nodes one by one; statistics with long double.
 #include "nodes.hpp"
+#include "strategies.hpp"
 
 using namespace cpu_test;
 
@@ -142,28 +143,34 @@ void check_same(Bench& bench, const Nodes& g) {
 
 TEST_CASE("batch norm: with a residual and an activation in one step it equals its parts, bit for bit") {
   Random random(tenon::test::seed());
-  Bench bench;
-  for (const uint32_t dtype : float_dtypes) {
-    for (const Dims& dims : images) {
-      for (const Lies lies : {Lies::planes, Lies::pixels}) {
-        for (const bool residual : {false, true}) {
-          const uint32_t activation = random() % 4 == 0 ? TN_OP_gelu : TN_OP_relu;
-          check_same(bench, forward(random, dtype, dims, lies, residual, activation));
+  for (const Strategy& strategy : strategies()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : float_dtypes) {
+      for (const Dims& dims : images) {
+        for (const Lies lies : {Lies::planes, Lies::pixels}) {
+          for (const bool residual : {false, true}) {
+            const uint32_t activation = random() % 4 == 0 ? TN_OP_gelu : TN_OP_relu;
+            check_same(bench, forward(random, dtype, dims, lies, residual, activation));
+          }
         }
+        check_same(bench, forward(random, dtype, dims, Lies::gaps, true, TN_OP_relu));
       }
-      check_same(bench, forward(random, dtype, dims, Lies::gaps, true, TN_OP_relu));
     }
   }
 }
 
 TEST_CASE("batch norm's gradient: after an activation's in one step it equals its parts, bit for bit") {
   Random random(tenon::test::seed());
-  Bench bench;
-  for (const uint32_t dtype : float_dtypes) {
-    for (const Dims& dims : images) {
-      for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
-        for (const bool shared : {false, true})
-          check_same(bench, backward(random, dtype, dims, lies, shared));
+  for (const Strategy& strategy : strategies()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : float_dtypes) {
+      for (const Dims& dims : images) {
+        for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
+          for (const bool shared : {false, true})
+            check_same(bench, backward(random, dtype, dims, lies, shared));
+        }
       }
     }
   }
@@ -171,13 +178,16 @@ TEST_CASE("batch norm's gradient: after an activation's in one step it equals it
 
 TEST_CASE("layer and RMS norm: with their neighbours in one step they equal their parts, bit for bit") {
   Random random(tenon::test::seed());
-  Bench bench;
-  for (const uint32_t dtype : float_dtypes) {
-    for (const Dims& dims : {Dims{7, 33}, Dims{3, 5, 1024}, Dims{2, 2500}, Dims{300, 1}}) {
-      for (const uint32_t op : {TN_OP_layer_norm, TN_OP_rms_norm}) {
-        for (const bool sum : {false, true}) check_same(bench, residual_norm(random, dtype, dims, op, sum));
+  for (const Strategy& strategy : strategies()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : float_dtypes) {
+      for (const Dims& dims : {Dims{7, 33}, Dims{3, 5, 1024}, Dims{2, 2500}, Dims{300, 1}}) {
+        for (const uint32_t op : {TN_OP_layer_norm, TN_OP_rms_norm}) {
+          for (const bool sum : {false, true}) check_same(bench, residual_norm(random, dtype, dims, op, sum));
+        }
+        check_same(bench, row_gradient(random, dtype, dims));
       }
-      check_same(bench, row_gradient(random, dtype, dims));
     }
   }
 }

@@ -192,10 +192,18 @@ bool compute(const TilePlan::Action& action, const Translated* operands, Transla
   return false;
 }
 
-void store(Program& program, uint32_t index, const Translated& value) {
+Translated constant(Program& program, Reg reg, double number) {
+  Node node = reg == Reg::f64 ? W(number).node : N(static_cast<float>(number)).node;
+  node.value = node.in(program);
+  node.program = &program;
+  return {reg, node};
+}
+
+void store(Program& program, uint32_t index, const Translated& value, bool exact) {
   const uint32_t dtype = program.memory[index].dtype;
   Node node = value.reg == Reg::boolean ? value.mask().as_wide_as(4).node : value.node;
-  if (dtype == TN_DTYPE_bf16) node = nearest_bf16(value.f32()).node;  // f16 is rounded on its way out
+  if (dtype == TN_DTYPE_bf16 && !exact)
+    node = nearest_bf16(value.f32()).node;  // f16 is rounded on its way out
   program.add(
       {.op = Op::store, .bytes = node.bytes, .imm = index, .operands = {node.in(program), none, none}});
 }

@@ -29,7 +29,9 @@ bool reads(uint32_t dtype) noexcept;
 Translated load(Program& program, uint32_t index);
 // The action's result, or false with the reason in `why`. All operands that it has are translated.
 bool compute(const TilePlan::Action& action, const Translated* operands, Translated& out, std::string& why);
-// Writes the value to memory[index], rounded once to its dtype.
-void store(Program& program, uint32_t index, const Translated& value);
+// `number` in all lanes, as f32 or f64.
+Translated constant(Program& program, Reg reg, double number);
+// Writes the value to memory[index], rounded once to its dtype; `exact`: it holds the value as it is.
+void store(Program& program, uint32_t index, const Translated& value, bool exact = false);
 
 }  // namespace tenon::cpu::jit
