@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <functional>
 
 namespace tenon {
@@ -116,11 +117,27 @@ Status State::fetch(std::span<const Binding> fetches) { return ended(fetch_all(f
 
 Status State::fetch_all(Form& form, std::span<const Binding> fetches) {
   for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, form.find(fetch.name)->place));
-  float found_inf = 0;
+  float found_inf = 0, bad_steps = 0;
   if (const Form::Output* const verdict = form.find(step.found_inf))
     TN_TRY(compute.download(std::span(&found_inf, 1), verdict->place));
+  if (!step.skipped.empty())
+    TN_TRY(compute.download(std::span(&bad_steps, 1), TN_TRY(lasting.place(step.skipped))));
   TN_TRY(compute.sync());
+  tell_unseen_bad_steps(bad_steps, found_inf != 0);
   return found_inf == 0 ? Status() : tell_bad_step(form);
+}
+
+// Of bad steps that nobody fetched only the number is left: later steps have changed what their gradients came from.
+void State::tell_unseen_bad_steps(float now, bool is_last_bad) {
+  const float unseen = now - skipped.value_or(now) - (is_last_bad && skipped ? 1.0f : 0.0f);
+  if (unseen > 0) {
+    device.state()->log(
+        LogLevel::warn,
+        base::counted(static_cast<uint64_t>(unseen), "step") + " since step " + std::to_string(fetched_at) +
+            " changed no weight: with fetch_every = 1 each names its first gradient that is not finite");
+  }
+  skipped = now;
+  fetched_at = steps;
 }
 
 // Its scale is renewed already; everything else is as the step found it.
@@ -183,7 +200,10 @@ Status Executor::sync() {
 
 Status Executor::set(std::string_view name, std::span<const std::byte> bytes) {
   if (state_->failure) return Status(*state_->failure);
-  return state_->lasting.set(state_->compute, name, bytes);
+  TN_TRY(state_->lasting.set(state_->compute, name, bytes));
+  if (name == state_->step.skipped && !name.empty())
+    std::memcpy(&state_->skipped.emplace(), bytes.data(), sizeof(float));
+  return {};
 }
 
 Result<std::vector<std::byte>> Executor::get(std::string_view name) {
@@ -203,6 +223,7 @@ Status Executor::initialize(uint64_t seed) {
 Status Executor::share(uint32_t root) {
   if (state_->failure) return Status(*state_->failure);
   if (!state_->comm) return {};
+  if (state_->comm.rank() != root) state_->skipped.reset();
   return state_->ended(state_->lasting.share(state_->compute, state_->comm, root));
 }
 

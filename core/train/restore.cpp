@@ -62,7 +62,7 @@ Status Executor::restore(const Checkpoint& from) {
   const uint64_t steps = TN_TRY(steps_of(from));
   for (const Lasting& one : lasting()) TN_TRY(from.bytes(one.name, one.spec));
   for (const Lasting& one : lasting()) TN_TRY(set(one.name, TN_TRY(from.bytes(one.name, one.spec))));
-  state_->steps = steps;
+  state_->steps = state_->fetched_at = steps;
   return {};
 }
 

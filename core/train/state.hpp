@@ -32,7 +32,9 @@ struct Executor::State {
   size_t shown = 0;               // the last with samples, whose outputs are told
   size_t without_samples = none;  // the form of a rank that has none
   uint64_t steps = 0;
-  bool has_begun = false;  // all parameters have
+  uint64_t fetched_at = 0;              // steps, when it was looked at last
+  std::optional<float> skipped = 0.0f;  // step.skipped then; none: another rank's, not looked at yet
+  bool has_begun = false;               // all parameters have
   std::optional<Error> failure{};
 
   const Form& full() const noexcept { return forms.front(); }
@@ -66,6 +68,7 @@ struct Executor::State {
   Status enqueue_stretch(Form& form, size_t number);
   Status fetch_all(Form& form, std::span<const Binding> fetches);
   Status tell_bad_step(Form& form);
+  void tell_unseen_bad_steps(float now, bool is_last_bad);
 };
 
 }  // namespace tenon

@@ -220,7 +220,9 @@ class Maker {
     out_.rate = std::string(prefix) + "rate";
     if (passes::optimizer_slots(options_.optimizer.op).states == 2) count_steps();
     for (size_t i = 0; i < trained_.size(); ++i) update(i, gradients[i], inverse);
-    if (options_.scaling) scale_next();
+    if (!options_.scaling) return;
+    scale_next();
+    count_bad_steps();
   }
 
   // One verdict on all gradients, which become averages without the loss's scale.
@@ -327,6 +329,13 @@ class Maker {
     renew(out_.scale, next[0]);
     renew(std::string(prefix) + "good", next[1]);
     renew(std::string(prefix) + "bad", next[2]);
+  }
+
+  // For who does not look at every step.
+  void count_bad_steps() {
+    out_.skipped = std::string(prefix) + "skipped";
+    const Value skipped = scalar_param("skipped", 0);
+    renew(out_.skipped, g_.named(out_.skipped + ".next").add(skipped, found_inf_));
   }
 
   // What the model renews, running statistics for one, is harmed by a bad step as weights are.

@@ -89,6 +89,7 @@ struct TrainingGraph {
   std::string scale{};       // parameter: of the loss
   std::string scale_used{};  // output: the scale as the step had it
   std::string found_inf{};   // output: 1 after a bad step
+  std::string skipped{};     // parameter: how many steps were bad
   bool clips = false;
   std::vector<passes::Note> notes{};  // what was changed of the model, and why not
   // Nodes, by a value they make, that compute in f32 whatever mixed precision does to the model.

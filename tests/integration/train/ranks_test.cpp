@@ -3,10 +3,12 @@
 // what goes wrong is told.
 #include "integration/train/ranks.hpp"
 #include "plan/state.hpp"
+#include "support/temp_folder.hpp"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <iterator>
 
 using namespace train_test;
 
@@ -36,6 +38,58 @@ TEST_CASE("ranks: in halves, all have the same bits") {
     const std::vector<Everything> found = trained(2, way, std::vector<int64_t>(12, batch));
     CHECK(found[0] == found[1]);
     CHECK(!found[0].empty());
+  }
+}
+
+namespace {
+
+// Twelve steps of `size` deterministic ranks: in one go, or the last of them in new executors from what rank 0 saved.
+std::vector<Everything> resumed(uint32_t size, const Way& way, uint64_t at) {
+  const tenon::test::TempFolder home;
+  const std::string file = home.path() + "/saved.safetensors";
+  std::vector<Everything> out(size);
+  std::mutex mutex;
+  const auto run = [&](Rank& r, uint64_t first, uint64_t end) -> Status {
+    Executor executor = TN_TRY(open(r, way, TN_TRY(step_of(way, size, batch / size))));
+    if (first == 0) {
+      TN_TRY(begin(executor, 1));
+    } else {
+      TN_TRY(executor.restore(TN_TRY(Checkpoint::read(file))));
+    }
+    for (uint64_t i = first; i < end; ++i) {
+      const Samples given = part(r, i);
+      TN_TRY(executor.run({fed("x", given.x), fed("y", given.y)}));
+    }
+    if (r.rank == 0) TN_TRY(executor.save(file));
+    const Everything found = TN_TRY(everything(executor));
+    const std::lock_guard lock(mutex);
+    out[r.rank] = found;
+    return {};
+  };
+  constexpr uint64_t all = 12;
+  uint64_t first = 0;
+  for (const uint64_t end : {at, all}) {
+    if (first == end) continue;
+    together(size, [&](Rank& r) { return run(r, first, end); }, {.deterministic = true});
+    first = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "ranks: deterministic ones that go on from rank 0's checkpoint end with the bits they would have had") {
+  std::vector<Way> all = ways();
+  std::ranges::move(ways_in_halves(), std::back_inserter(all));
+  for (const Way& way : all) {
+    for (const uint32_t size : {2u, 4u}) {
+      CAPTURE(way.name);
+      CAPTURE(size);
+      const std::vector<Everything> undisturbed = resumed(size, way, 12);
+      CHECK(!undisturbed[0].empty());
+      CHECK(resumed(size, way, 5) == undisturbed);
+    }
   }
 }
 

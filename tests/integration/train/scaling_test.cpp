@@ -3,6 +3,7 @@
 // and its counters.
 #include "integration/device.hpp"
 #include "integration/train/model.hpp"
+#include "support/temp_folder.hpp"
 
 #include <doctest/doctest.h>
 
@@ -60,6 +61,7 @@ void run(Executor& executor, bool is_bad, uint64_t seed = 1) {
 }
 
 void follow(Executor& executor, Machine machine, std::initializer_list<int> bad_steps, int steps) {
+  double skipped = 0;
   for (int i = 0; i < steps; ++i) {
     const bool is_bad = std::find(bad_steps.begin(), bad_steps.end(), i) != bad_steps.end();
     Everything before = must(everything(executor));
@@ -73,7 +75,9 @@ void follow(Executor& executor, Machine machine, std::initializer_list<int> bad_
       CHECK(must(executor.value("training.bad")) == machine.bad);
     }
     Everything after = must(everything(executor));
-    for (const char* of_scaling : {"training.scale", "training.good", "training.bad"}) {
+    skipped += is_bad ? 1 : 0;
+    CHECK(must(executor.value("training.skipped")) == skipped);
+    for (const char* of_scaling : {"training.scale", "training.good", "training.bad", "training.skipped"}) {
       before.erase(of_scaling);
       after.erase(of_scaling);
     }
@@ -163,19 +167,72 @@ TEST_CASE("scaling: what the model renews is kept from a bad step, too") {
   CHECK(must(executor.value("mean")) == 1);
 }
 
-TEST_CASE(
-    "scaling: a bad step that is fetched is told in one line, with the first gradient that is not finite") {
-  std::vector<std::string> lines;
-  Runtime runtime = tenon::test::open({}, [&](LogLevel level, std::string_view, std::string_view text) {
+namespace {
+
+// A world that keeps what is logged of bad steps.
+struct Listening {
+  std::vector<std::string> lines{};
+  Runtime runtime = tenon::test::open({}, [this](LogLevel level, std::string_view, std::string_view text) {
     if (level == LogLevel::warn && text.find("changed no weight") != std::string_view::npos)
       lines.emplace_back(text);
   });
   Device device = tenon::test::target(runtime);
+};
+
+}  // namespace
+
+TEST_CASE("scaling: bad steps that nobody fetched are counted, and told by the next fetch") {
+  Listening w;
+  const TrainingGraph step = must(training_graph(
+      network(rows), "loss", {.scaling = LossScaling{.init = 64, .decr_every_n_nan_or_inf = 1}}));
+  Strategy strategy;
+  strategy.fetch_every = 5;
+  const auto open = [&] {
+    Executor out = must(Executor::open(step, w.device, strategy));
+    must(begin(out, 5));
+    return out;
+  };
+  const auto run_until = [&](Executor& executor, uint64_t end, std::initializer_list<uint64_t> bad_steps) {
+    w.lines.clear();
+    while (executor.steps() < end) {
+      Samples given = samples(rows, executor.steps());
+      if (std::ranges::count(bad_steps, executor.steps() + 1) > 0) given.x[0] = std::nanf("");
+      float loss = 0;
+      must(executor.run({fed("x", given.x), fed("y", given.y)}, {fetched("loss", loss)}));
+    }
+  };
+  Executor executor = open();
+  run_until(executor, 5, {2, 3});
+  REQUIRE(w.lines.size() == 1);
+  CHECK_HAS(w.lines[0], "2 steps since step 0 changed no weight: with fetch_every = 1");
+  run_until(executor, 10, {});
+  CHECK(w.lines.empty());
+  run_until(executor, 15, {12, 15});  // the last one is fetched, and named
+  REQUIRE(w.lines.size() == 2);
+  CHECK_HAS(w.lines[0], "1 step since step 10 changed no weight");
+  CHECK_HAS(w.lines[1], "step 15 changed no weight: 'fc");
+
+  // Those before a checkpoint are not told again.
+  const tenon::test::TempFolder home;
+  const std::string path = home.path() + "/one.safetensors";
+  must(executor.save(path));
+  Executor resumed = open();
+  must(resumed.restore(must(Checkpoint::read(path))));
+  CHECK(must(resumed.value("training.skipped")) == 4);
+  run_until(resumed, 20, {17});
+  REQUIRE(w.lines.size() == 1);
+  CHECK_HAS(w.lines[0], "1 step since step 15 changed no weight");
+}
+
+TEST_CASE(
+    "scaling: a bad step that is fetched is told in one line, with the first gradient that is not finite") {
+  Listening w;
+  std::vector<std::string>& lines = w.lines;
   for (const bool is_large : {false, true}) {
     const TrainingGraph step = must(
         training_graph(network(rows), "loss",
                        {.scaling = LossScaling{.init = is_large ? 1e30 : 8, .decr_every_n_nan_or_inf = 1}}));
-    Executor executor = must(Executor::open(step, device));
+    Executor executor = must(Executor::open(step, w.device));
     must(begin(executor, 5));
     lines.clear();
     float loss = 0;

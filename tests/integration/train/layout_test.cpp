@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Images of a step lie as its device prefers unless a strategy says how, and the step learns the same.
+#include "integration/device.hpp"
+#include "integration/train/model.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace train_test;
+using tenon::test::must;
+
+namespace {
+
+constexpr int64_t images = 4, size = 6;
+
+// Two convolutions with an addition between them, so that something elementwise lies between images.
+Graph convolutions() {
+  Graph g("convolutions");
+  const auto x = g.input("x", {f32, {images, 3, size, size}}),
+             y = g.input("y", {f32, {images, 4, size, size}});
+  const auto first = g.param("conv1.w", {f32, {4, 3, 3, 3}}),
+             second = g.param("conv2.w", {f32, {4, 4, 3, 3}});
+  const Graph::Attributes same{{"pad", std::vector<int64_t>{1, 1, 1, 1}}};
+  const auto a = g.relu(g.conv2d(x, first, same));
+  const auto b = g.add(g.conv2d(a, second, same), a);
+  g.output("loss", g.mean(g.square(g.sub(b, y)), {0, 1, 2, 3}));
+  return g;
+}
+
+// The last loss of a few steps.
+float train(Executor& executor) {
+  Floats x(images * 3 * size * size), y(images * 4 * size * size);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) / 7 - 0.4f;
+  for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i % 5) / 5;
+  float loss = 0;
+  for (int i = 0; i < 5; ++i) must(executor.run({fed("x", x), fed("y", y)}, {fetched("loss", loss)}));
+  return loss;
+}
+
+bool is_channels_last(const Executor& executor) {
+  return executor.explain().find("conv2d in nhwc") != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("layout: images lie as the device prefers, unless a strategy says how") {
+  Runtime runtime = tenon::test::open();
+  Device device = tenon::test::target(runtime);
+  const TrainingGraph step =
+      must(training_graph(convolutions(), "loss", {.optimizer = {.op = Op::sgd, .rate = 0.1}}));
+  float expected = 0;
+  for (const std::string layout : {"nchw", "nhwc", "auto"}) {
+    CAPTURE(layout);
+    Strategy strategy;
+    strategy.layout = layout;
+    auto opened = Executor::open(step, device, strategy);
+    SKIP_IF_UNSUPPORTED(opened, "convolutions");
+    Executor executor = must(std::move(opened));
+    must(begin(executor, 5));
+    const float loss = train(executor);
+    if (layout == "nchw") expected = loss;
+    CHECK(loss == doctest::Approx(expected).epsilon(1e-4));
+    const bool prefers = (device.limits().preferences & TN_PREFERS_CHANNELS_LAST_F32) != 0;
+    CHECK(is_channels_last(executor) == (layout == "nhwc" || (layout == "auto" && prefers)));
+  }
+}
