@@ -121,11 +121,6 @@ constexpr struct {
      [](const Strategy& s) {
        return unless(!s.enable_pad, "it is off unless it is set, or auto = true finds that it pays", "false");
      }},
-    {"layout",
-     [](const Strategy& s) {
-       return unless(s.layout == "auto", "it is so unless it is set, or auto = true finds that another pays",
-                     "\"nchw\"");
-     }},
     {"max_inplace_grad_add",
      [](const Strategy& s) { return unless(!s.enable_addto, "enable_addto = false"); }},
     {"amp_level", of_lists},

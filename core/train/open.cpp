@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // open.cpp: from a step to an executor: passes, plan, memory, and who sums gradients.
 #include "fusion/names.hpp"
+#include "train/layout.hpp"
 #include "train/state.hpp"
 #include "train/updates_only.hpp"
 
@@ -26,8 +27,10 @@ Status check(const TrainingGraph& step, const Strategy& strategy, const Communic
 
 // The passes that the strategy asks for; what a step adds to its model computes in f32. A step made by Strategy::training has
 // no updates to stop any more.
-Result<passes::Rewritten> rewrite(const TrainingGraph& step, const Strategy& strategy) {
+Result<passes::Rewritten> rewrite(const TrainingGraph& step, const Strategy& strategy, const Device& device) {
   passes::Options options = strategy.passes();
+  if (strategy.layout == "auto" && train::prefers_channels_last(step, strategy, device))
+    options.layout = {.prefer = "nhwc"};
   if (options.prune) {
     options.prune->stop_gradient.clear();
     for (const std::string& param : step.trained) {
@@ -113,7 +116,7 @@ Status State::check_also(const TrainingGraph& shorter) const {
 Status State::also(const TrainingGraph& shorter) {
   if (failure) return Status(*failure);
   TN_TRY(check_also(shorter));
-  const passes::Rewritten work = TN_TRY(rewrite(shorter, strategy));
+  const passes::Rewritten work = TN_TRY(rewrite(shorter, strategy, device));
   Form form{.samples = shorter.samples};
   form.plan = TN_TRY(tenon::plan(work, device, TN_TRY(planning())));
   if (full().averages) form.averages = TN_TRY(full().averages->beside(shorter, form.plan, shorter.samples));
@@ -157,7 +160,7 @@ Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const
                                              .timeline = options.timeline});
   State& s = *state;
   s.compute = TN_TRY(s.device.stream({.name = "compute"}));
-  passes::Rewritten work = TN_TRY(rewrite(step, strategy));
+  passes::Rewritten work = TN_TRY(rewrite(step, strategy, device));
   State::Form form{.samples = step.samples};
   form.plan = TN_TRY(tenon::plan(work, s.device, TN_TRY(s.planning())));
   s.notes = std::move(work.notes);

@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "graph/columns.hpp"
 #include "graph/number.hpp"
+#include "train/layout.hpp"
 #include "train/race.hpp"
 
 #include <algorithm>
@@ -56,7 +57,8 @@ bool has(const Graph& graph, graph::Family family) {
 }
 
 // What nobody has set and could be otherwise. The documents' count of threads is twice the devices: one value of several.
-Settings open_settings(const TrainingGraph& step, const Strategy& strategy, bool is_cpu) {
+Settings open_settings(const TrainingGraph& step, const Strategy& strategy, const Device& device) {
+  const bool is_cpu = std::string_view(device.plugin().name) == "cpu";
   std::set<std::string, std::less<>> open;
   for (const Strategy::Effective& row : strategy.effective())
     if (row.by == "default") open.insert(row.option);
@@ -73,7 +75,7 @@ Settings open_settings(const TrainingGraph& step, const Strategy& strategy, bool
   offer("capture", "false");
   offer("fuse_patterns", "false");  // the model of costs knows neither caches nor how a kernel does
   offer("enable_auto_fusion", "false");
-  offer("layout", "nhwc", convolves);
+  offer("layout", train::prefers_channels_last(step, strategy, device) ? "nchw" : "nhwc", convolves);
   offer("enable_pad", "true", strategy.amp);
   offer("cudnn_exhaustive_search", "true", convolves || has(step.graph, graph::Family::MATMUL));
   return out;
@@ -95,11 +97,10 @@ class Tuner {
 
   Result<Tuned> run() {
     incumbent_ = TN_TRY(open({}));
-    const std::string_view plugin = incumbent_->device.plugin().name;
     const train::Compare compare = [this](const Settings& without, const Settings& with) {
       return this->compare(without, with);
     };
-    train::Race race = TN_TRY(train::race(open_settings(step_, strategy_, plugin == "cpu"), compare));
+    train::Race race = TN_TRY(train::race(open_settings(step_, strategy_, incumbent_->device), compare));
     Tuned out{.strategy = strategy_,
               .before_ms = race.before_ms,
               .after_ms = race.after_ms,

@@ -17,7 +17,23 @@ namespace tenon::cuda {
 
 using author::text;
 
+namespace {
+
+// For who asks (`tenon doctor`): each library is opened to know.
+void tell_libraries(const Gpu& gpu, const Tools& tools) {
+  if (!tools.host.logs(TN_LOG_INFO)) return;
+  const auto tell = [&](const char* purpose, const Result<std::string>& library) {
+    tools.host.log(TN_LOG_INFO, text(purpose, library.ok() ? *library : std::string(library.message())));
+  };
+  tell("matrix products: ", products_library(gpu, tools));
+  tell("convolutions, attention: ", convolutions_library(tools));
+  tell("ranks of several processes: ", comm::nccl_library(tools.host.option("nccl")));
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Device>> Device::make(std::shared_ptr<Gpu> gpu, const Tools& tools) {
+  tell_libraries(*gpu, tools);
   auto engines = TN_TRY(engines_of(gpu, tools));
   return std::unique_ptr<Device>(new Device(std::move(gpu), tools, std::move(engines)));
 }
@@ -30,6 +46,7 @@ void Device::limits(tn_device_limits& out) const {
   out.max_alloc_bytes = total;
   out.max_bindings = max_places;
   out.priorities = context().priorities();
+  out.preferences = TN_PREFERS_CHANNELS_LAST_HALF;               // tensor cores
   out.copy_bytes_per_second = context().bytes_per_second() / 2;  // a copy reads and writes
 }
 

@@ -27,7 +27,8 @@ Json to_json(const DeviceDescription& device) {
                    {"max_bindings", l.max_bindings},
                    {"priorities", l.priorities},
                    {"copy_bytes_per_second", l.copy_bytes_per_second},
-                   {"launch_ns", l.launch_ns}};
+                   {"launch_ns", l.launch_ns},
+                   {"preferences", l.preferences}};
   return out;
 }
 
@@ -54,6 +55,7 @@ DeviceDescription device_from(const Json& json) {
   out.limits.priorities = l.at("priorities");
   out.limits.copy_bytes_per_second = l.at("copy_bytes_per_second");
   out.limits.launch_ns = l.at("launch_ns");
+  out.limits.preferences = l.at("preferences");
   return out;
 }
 

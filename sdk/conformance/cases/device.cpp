@@ -72,7 +72,8 @@ CONFORM_CASE(0, "device: the limits keep the contract") {
   t.check(limits.priorities >= 1, "there is at least one priority, the limits say 0");
   t.check(limits.copy_bytes_per_second >= 0 && limits.launch_ns >= 0, "a rate or a time is negative");
   t.check(limits.alignment == again.alignment && limits.priorities == again.priorities &&
-              limits.max_streams == again.max_streams && limits.max_alloc_bytes == again.max_alloc_bytes,
+              limits.max_streams == again.max_streams && limits.max_alloc_bytes == again.max_alloc_bytes &&
+              limits.preferences == again.preferences,
           "the limits changed between two calls");
   return {};
 }

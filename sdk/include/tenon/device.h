@@ -44,8 +44,8 @@ typedef struct tn_device_info {
 /* What an open device promises. A zero count means "no limit of its own". */
 typedef struct tn_device_limits {
   uint32_t size;
-  uint32_t reserved;
-  uint64_t alignment; /* granted by every alloc, ≥ TN_MEMORY_ALIGNMENT */
+  uint32_t preferences; /* TN_PREFERS_…, where a host may choose; bits that it does not know change nothing */
+  uint64_t alignment;   /* granted by every alloc, ≥ TN_MEMORY_ALIGNMENT */
   uint64_t max_alloc_bytes;
   uint32_t max_streams;
   uint32_t max_pending_records; /* values recorded and not yet reached */
@@ -54,6 +54,8 @@ typedef struct tn_device_limits {
   double copy_bytes_per_second; /* measured or published; 0: unknown */
   double launch_ns;             /* cost of one empty launch; 0: unknown */
 } tn_device_limits;
+#define TN_PREFERS_CHANNELS_LAST_F32 1u  /* convolutions of f32 are quickest where images lie as NHWC */
+#define TN_PREFERS_CHANNELS_LAST_HALF 2u /* those of f16 and bf16 */
 
 typedef struct tn_memory_info {
   uint32_t size;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// layout.hpp: in which order of memory a step's images lie where nobody says it.
+//
+// Invariant: ranks that run the same step on devices of one kind choose the same.
+#pragma once
+
+#include <tenon/device.hpp>
+#include <tenon/strategy.hpp>
+#include <tenon/training.hpp>
+
+namespace tenon::train {
+
+// Whether `device` has the step's convolutions quickest where channels lie last. [any-thread; does not block; cannot fail]
+bool prefers_channels_last(const TrainingGraph& step, const Strategy& strategy, const Device& device);
+
+}  // namespace tenon::train
