@@ -118,13 +118,11 @@ class PoolStep final : public Step {
 
   int64_t blocks() const noexcept { return (p_.image.dims[1] + room_ - 1) / room_; }
   // Rows of windows of a job.
-  int64_t height() const noexcept {
-    return p_.backward ? std::max<int64_t>(1, p_.windows.dims[2]) : rows_of_windows;
+  int64_t height() const noexcept { return p_.backward ? p_.windows.dims[2] : rows_of_windows; }
+  int64_t parts() const noexcept {
+    return p_.backward ? 1 : (p_.windows.dims[2] + rows_of_windows - 1) / rows_of_windows;
   }
-  int64_t parts() const noexcept { return (p_.windows.dims[2] + height() - 1) / height(); }
-  uint64_t jobs() const noexcept {
-    return static_cast<uint64_t>(p_.image.dims[0] * blocks() * std::max<int64_t>(p_.backward, parts()));
-  }
+  uint64_t jobs() const noexcept { return static_cast<uint64_t>(p_.image.dims[0] * blocks() * parts()); }
   uint64_t work() const noexcept {
     return static_cast<uint64_t>(height() * p_.windows.dims[3] * room_ * p_.window.area());
   }
@@ -135,7 +133,7 @@ class PoolStep final : public Step {
 
   void pass_all(const Run& run, uint64_t lane, uint64_t lanes) const noexcept {
     S* const mine = reinterpret_cast<S*>(run.at(rows_) + lane * bytes_of(p_, room_));
-    const int64_t parts = std::max<int64_t>(p_.backward, this->parts());
+    const int64_t parts = this->parts();
     for (uint64_t job = lane; job < jobs(); job += lanes) {
       const auto at = static_cast<int64_t>(job);
       const int64_t part = at % parts, first = at / parts % blocks() * room_;
@@ -270,30 +268,44 @@ class PoolStep final : public Step {
     });
   }
 
-  // `where` is how far behind the sums window 0 would find the place, which is a whole number of S.
+  // `where` is the number of a tap, which is a whole number of S.
   void give_row_to_greatest(const Rows& rows, int64_t p) const noexcept {
-    const int64_t step = p_.window.stride[1], width = p_.windows.dims[3];
+    const int64_t step = p_.window.stride[1], width = p_.windows.dims[3], taps = p_.window.kernel[1];
     const auto [r, r_end] = p_.window.taps(0, p, p_.image.dims[2]);
     if (r == r_end) return;
-    const auto behind = [&](int64_t h, int64_t w) {
-      return static_cast<S>(row(rows.sums, h) - rows.sums + w);
-    };
-    const int64_t top = p_.window.start(0, p) + r;
     int64_t first = width, end = 0;  // those that see anything
     for (int64_t q = 0; q < width; ++q) {
       const auto [s, s_end] = p_.window.taps(1, q, p_.image.dims[3]);
-      rows.where[q] = behind(top, p_.window.start(1, 0) + s);
+      rows.where[q] = static_cast<S>(r * taps + s);
       if (s == s_end) continue;
       first = std::min(first, q);
       end = q + 1;
     }
     std::fill_n(rows.best, width, -std::numeric_limits<S>::infinity());
     each_tap(p, false, [&](int64_t h, int64_t q, int64_t w, int64_t n) {
-      pool_loops<S>().find_greatest(rows.best + q, rows.where + q, behind(h, w - q * step),
-                                    row(rows.seen, h) + w, step, n);
+      const int64_t tap = (h - p_.window.start(0, p)) * taps + w - p_.window.start(1, q);
+      pool_loops<S>().find_greatest(rows.best + q, rows.where + q, static_cast<S>(tap), row(rows.seen, h) + w,
+                                    step, n);
     });
-    for (int64_t q = first; q < end; ++q)
-      rows.sums[static_cast<int64_t>(rows.where[q]) + q * step] += rows.windows[q];
+    give_where(rows, p, first, end);
+  }
+
+  // Windows [first, end) give to the taps that were found. How far from window 0's first place a tap is, is known for all but
+  // the largest windows.
+  void give_where(const Rows& rows, int64_t p, int64_t first, int64_t end) const noexcept {
+    const int64_t step = p_.window.stride[1], taps = p_.window.kernel[1], top = p_.window.start(0, p);
+    const auto distance = [&](int64_t tap) {
+      return row(rows.sums, top + tap / taps) - rows.sums + tap % taps;
+    };
+    int64_t known[Taps<S>::most] = {};
+    const bool is_small = p_.window.area() <= Taps<S>::most;
+    const auto [r, r_end] = p_.window.taps(0, p, p_.image.dims[2]);
+    for (int64_t tap = r * taps; is_small && tap < r_end * taps; ++tap) known[tap] = distance(tap);
+    for (int64_t q = first; q < end; ++q) {
+      const auto tap = static_cast<int64_t>(rows.where[q]);
+      rows.sums[(is_small ? known[tap] : distance(tap)) + p_.window.start(1, 0) + q * step] +=
+          rows.windows[q];
+    }
   }
 
   Pooling p_;
