@@ -44,7 +44,7 @@ void delist(Timeline& line) {
 bool set_poison(Timeline& line, std::unique_ptr<Poison> given) noexcept {
   const Poison* none = nullptr;
   if (!line.poison.compare_exchange_strong(none, given.get(), std::memory_order_seq_cst)) return false;
-  given.release();
+  (void)given.release();  // the line owns it
   line.poisoned.store(1, std::memory_order_seq_cst);
   return true;
 }
