@@ -121,6 +121,11 @@ constexpr struct {
      [](const Strategy& s) {
        return unless(!s.enable_pad, "it is off unless it is set, or auto = true finds that it pays", "false");
      }},
+    {"layout",
+     [](const Strategy& s) {
+       return unless(s.layout == "auto", "the device says which, unless auto = true finds that another pays",
+                     "\"auto\"");
+     }},
     {"max_inplace_grad_add",
      [](const Strategy& s) { return unless(!s.enable_addto, "enable_addto = false"); }},
     {"amp_level", of_lists},

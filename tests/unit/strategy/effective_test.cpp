@@ -124,7 +124,7 @@ TEST_CASE("strategy: what nobody acts on has no effect, or another one, and says
   comes_to("num_threads = \"auto\"", "num_threads", "1", "one thread issues them");
   comes_to("auto = true", "auto", "true", "");
   comes_to("enable_pad = \"auto\"", "enable_pad", "false", "unless it is set, or auto = true finds");
-  comes_to("layout = \"auto\"", "layout", "\"nchw\"", "unless it is set, or auto = true finds");
+  comes_to("layout = \"auto\"", "layout", "\"auto\"", "the device says which");
   comes_to("cudnn_batchnorm_spatial_persistent = true", "cudnn_batchnorm_spatial_persistent", "no effect",
            "cuDNN");
 }
