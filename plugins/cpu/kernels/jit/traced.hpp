@@ -29,7 +29,9 @@ struct Node {
 // One of the operands belongs to a program. The result's lanes are as wide as the first operand's.
 inline Node trace(Op op, const Node& a, const Node& b = {}, const Node& c = {}, uint32_t imm = 0,
                   int operands = 2) {
-  Program& program = *(a.program != nullptr ? a.program : b.program != nullptr ? b.program : c.program);
+  Program* const its = a.program != nullptr ? a.program : b.program != nullptr ? b.program : c.program;
+  if (its == nullptr) __builtin_unreachable();
+  Program& program = *its;
   Operation o{.op = op, .bytes = a.bytes, .imm = imm};
   o.operands[0] = a.in(program);
   if (operands > 1) o.operands[1] = b.in(program);
