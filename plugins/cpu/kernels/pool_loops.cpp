@@ -12,10 +12,10 @@
 namespace tenon::cpu {
 namespace {
 
-// x > best, or x is the first NaN.
+// x > best, or x is the first NaN: whatever is no NaN is at most infinity.
 template <class S>
 TENON_CPU_LOOP bool beats(S x, S best) {
-  return !(x <= best) & (best == best);
+  return !(x <= best) & (best <= std::numeric_limits<S>::infinity());
 }
 
 template <class S>
