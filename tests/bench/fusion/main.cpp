@@ -6,6 +6,8 @@
 #include "rows.hpp"
 
 #include <algorithm>
+#include <cstdio>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +20,11 @@ int main(int argc, char** argv) {
 #endif
   };
   const std::vector<std::string_view> asked(argv + 1, argv + argc);
+  for (const std::string_view part : asked) {
+    if (std::ranges::any_of(parts, [&](const auto& one) { return one.first == part; })) continue;
+    std::fprintf(stderr, "bench_fusion: '%s' is none of its parts\n", std::string(part).c_str());
+    return 1;
+  }
   for (const auto& [name, rows] : parts)
     if (asked.empty() || std::ranges::count(asked, name) > 0) rows();
 }

@@ -346,12 +346,11 @@ void norm_rows() {
   attempt("bn_add_relu_forward/f32", [] { bn_forward_row("bn_add_relu_forward/f32", tenon::f32, true); });
   attempt("relu_bn_backward/f32", relu_bn_backward_row);
   for (const tenon::DType dtype : {tenon::f32, tenon::bf16}) {
-    const std::string type(tenon::name(dtype));
+    const std::string in = "batch_norm/" + std::string(tenon::name(dtype));
     const auto row = [&](const std::string& name, const auto& run) { attempt(name, [&] { run(name); }); };
-    row("bn_add_relu_forward/" + type, [&](const std::string& name) { forward_apart_row(name, dtype); });
-    row("relu_bn_backward/" + type, [&](const std::string& name) { backward_apart_row(name, dtype, false); });
-    row("relu_bn_backward/" + type + "/residual",
-        [&](const std::string& name) { backward_apart_row(name, dtype, true); });
+    row(in + "/add_relu_forward", [&](const std::string& name) { forward_apart_row(name, dtype); });
+    row(in + "/relu_backward", [&](const std::string& name) { backward_apart_row(name, dtype, false); });
+    row(in + "/add_relu_backward", [&](const std::string& name) { backward_apart_row(name, dtype, true); });
   }
 }
 

@@ -4,14 +4,15 @@
 
 Invariant: few steps, and nothing timed: what is looked at is which lines there are, and that losses fall.
 """
-import os
 import pathlib
-import pty
 import re
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from terminal import on_terminal  # noqa: E402
 
 BIN = pathlib.Path(sys.argv.pop(1))
 
@@ -19,21 +20,6 @@ BIN = pathlib.Path(sys.argv.pop(1))
 def run(*words):
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=240)
     return done.returncode, done.stdout, done.stderr
-
-
-def on_terminal(*words):
-    """What a program whose standard error is a terminal writes to it."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen([str(word) for word in words], stdout=subprocess.DEVNULL, stderr=theirs) as running:
-        os.close(theirs)
-        written = b""
-        try:
-            while part := os.read(ours, 4096):
-                written += part
-        except OSError:  # the other side has ended
-            pass
-        os.close(ours)
-    return running.returncode, written.decode()
 
 
 def losses(text):
@@ -56,7 +42,7 @@ class Samples(unittest.TestCase):
         self.assertLess(last, first)
 
     def test_a_terminal_sees_a_bar_of_steps(self):
-        code, written = on_terminal(BIN / "resnet", "--steps", 4)
+        code, written = on_terminal([BIN / "resnet", "--steps", 4], ["stderr"], stdout=subprocess.DEVNULL)
         self.assertEqual((code, written), (0, "".join(f"\r[{'#' * 10 * done:.<40}] {done} of 4" for done in range(1, 5)) + "\r\n"))
 
     def test_two_ranks_sum_in_few_all_reduces(self):

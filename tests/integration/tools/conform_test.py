@@ -3,21 +3,20 @@
 """`tenon conform` from outside: what a run says, writes, survives and ends with.
 Invariant: 0 means it conforms, 1 that it does not or that nothing was executed, 2 that the question is wrong.
 """
-import fcntl
 import json
 import os
 import pathlib
-import pty
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import time
 import unittest
 import xml.etree.ElementTree
 
 from tool import RIGHT, TOOL, Case, clean, tenon
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from terminal import on_terminal  # noqa: E402
 
 PLUGINS = pathlib.Path(RIGHT).parent
 CRASHING, HANGING = PLUGINS / "tenon-crashes.so", PLUGINS / "tenon-hangs.so"
@@ -175,19 +174,7 @@ class Conform(Case):
 
     def on_terminal(self, *words, columns=60, **environment):
         """What a run writes to a terminal of so many columns."""
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        run = subprocess.Popen([TOOL, *map(str, words)], env=clean(TERM="xterm", **environment), stdout=theirs, stdin=theirs)
-        os.close(theirs)
-        out = b""
-        try:
-            while part := os.read(ours, 65536):
-                out += part
-        except OSError:  # the other end is closed
-            pass
-        os.close(ours)
-        run.wait(timeout=100)
-        return out.decode()
+        return on_terminal([TOOL, *words], ("stdin", "stdout"), columns, env=clean(TERM="xterm", **environment))[1]
 
     def test_a_terminal_has_one_progress_line_that_fits(self):
         out = self.on_terminal("conform", RIGHT, "--quick", "--filter", "copy: *")

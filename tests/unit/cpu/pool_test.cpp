@@ -179,21 +179,12 @@ TEST_CASE("pool: the first of equals takes the gradient, a NaN wins, and channel
     size_t i = 0;
     for_each(x.dims, [&](const Dims& at) { x.set(at, values[i++]); });
     for_each(dy.dims, [&](const Dims& at) { dy.set(at, static_cast<Number>(10 * (at[1] + 1) + at[3])); });
-    const auto run = [&](uint32_t op, const std::vector<const Tensor*>& inputs, Tensor& result) {
-      FragmentBuilder f;
-      std::vector<uint32_t> in;
-      for (const Tensor* one : inputs) in.push_back(f.input(one->dtype, one->dims, one->strides));
-      f.node(op, in, {f.output(result.dtype, result.dims, result.strides)})
-          .integers("kernel", {2, 2})
-          .integers("pad", {0, 0, 0, 0})
-          .integers("stride", {2, 2});
-      bench.run(compile(bench.device, f.fragment()), inputs, {&result});
-    };
-    run(TN_OP_max_pool, {&x}, y);
+    const Form form{.x = x.dims, .kernel = {2, 2}, .stride = {2, 2}, .pad = {0, 0, 0, 0}};
+    run(bench, form, TN_OP_max_pool, {&x}, y);
     CHECK(y.at({0, 0, 0, 0}) == 3);
     CHECK(std::isnan(y.at({0, 0, 0, 1})));
     CHECK(y.at({0, 1, 0, 0}) == -4);
-    run(TN_OP_max_pool_grad, {&dy, &x}, dx);
+    run(bench, form, TN_OP_max_pool_grad, {&dy, &x}, dx);
     const std::vector<Number> expected = {10, 0, 0, 11, 0, 0, 0, 0, 0, 20, 21, 0, 0, 0, 0, 0};
     i = 0;
     for_each(dx.dims, [&](const Dims& at) { CHECK(dx.at(at) == expected[i++]); });
