@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fragment.cpp: nodes of a graph as a fragment: what comes in, what goes out, and whether it can be one at all.
 #include "base/text.hpp"
+#include "graph/columns.hpp"
 #include "graph/state.hpp"
 
 #include <algorithm>
@@ -26,14 +27,16 @@ class Cutter {
   }
 
   // What others need of these nodes, in the order it is made.
+  // What a collective gives is wanted by other ranks, if by nobody here.
   std::vector<uint32_t> needed() const {
     std::vector<uint32_t> out;
     for (const uint32_t node : nodes_) {
+      const bool is_wanted = graph::columns_of(state_.nodes[node].op).family == graph::Family::COLLECTIVE;
       for (const uint32_t index : state_.nodes[node].outputs) {
         if (index == TN_ABSENT) continue;
         const std::vector<uint32_t>& users = state_.values[index].users;
-        const bool leaves =
-            std::any_of(users.begin(), users.end(), [&](uint32_t user) { return !inside(user); });
+        const bool leaves = is_wanted || std::any_of(users.begin(), users.end(),
+                                                     [&](uint32_t user) { return !inside(user); });
         if (leaves || state_.is_output[index]) out.push_back(index);
       }
     }

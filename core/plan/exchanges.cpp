@@ -7,6 +7,7 @@
 #include "passes/rewriter.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace tenon::plan_room {
 namespace {
@@ -36,8 +37,10 @@ class Splitter {
     for (FusionGroup& group : cut_.groups) TN_TRY(sort(group));
     put_behind();
     note_reads();
-    std::stable_sort(out_.sums.begin(), out_.sums.end(),
-                     [](const auto& a, const auto& b) { return a.after < b.after; });
+    // Those of one launch in the graph's order: ranks whose groups differ take them alike.
+    std::sort(out_.sums.begin(), out_.sums.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.after, a.sum) < std::tie(b.after, b.sum);
+    });
     return std::move(out_);
   }
 

@@ -3,19 +3,12 @@
 #include "train/averages.hpp"
 
 #include "base/text.hpp"
+#include "train/split.hpp"
 
 #include <algorithm>
 
 namespace tenon::train {
 namespace {
-
-constexpr std::string_view suffix = ".gradient";
-
-// What a gradient is called by who sums it.
-std::string called(std::string sum) {
-  if (sum.ends_with(suffix)) sum.resize(sum.size() - suffix.size());
-  return sum;
-}
 
 // As the planner of buckets sees them: ready when the launches before are predicted to be.
 std::vector<Gradient> gradients_of(const Plan::State& plan) {
@@ -25,7 +18,8 @@ std::vector<Gradient> gradients_of(const Plan::State& plan) {
   std::vector<Gradient> out;
   for (const auto& exchange : plan.exchanges) {
     const Graph::ValueInfo& sum = plan.graph.values()[exchange.sum];
-    Gradient gradient{.name = called(sum.name), .dtype = sum.spec.dtype, .elements = sum.spec.elements()};
+    Gradient gradient{
+        .name = parameter_of(sum.name), .dtype = sum.spec.dtype, .elements = sum.spec.elements()};
     gradient.ready_ns = done[exchange.after];
     out.push_back(std::move(gradient));
   }
@@ -51,6 +45,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
       TN_TRY(GradientSync::create(device, comm, *out.all_, from.strategy.overlap(), std::move(options))));
   out.samples_ = from.step.samples;
   TN_TRY(out.find_gradients(plan, from.step.divisor));
+  TN_TRY(out.find_weights(plan));
   out.take(from.step, plan);
   return out;
 }
@@ -61,7 +56,16 @@ Result<Averages> Averages::beside(const TrainingGraph& step, const Plan& plan, u
   out.all_ = all_;
   out.samples_ = samples;
   TN_TRY(out.find_gradients(plan.state(), step.divisor));
+  TN_TRY(out.find_weights(plan.state()));
   out.take(step, plan.state());
+  return out;
+}
+
+Averages Averages::without_launches() const {
+  Averages out;
+  out.sync_ = sync_;
+  out.all_ = all_;
+  out.samples_ = 0;
   return out;
 }
 
@@ -69,7 +73,7 @@ Result<Averages> Averages::beside(const TrainingGraph& step, const Plan& plan, u
 Status Averages::find_gradients(const Plan::State& plan, std::string_view divisor) {
   const auto bad = [](const std::string& text) { return Status(TN_INVALID, "executor: " + text); };
   const auto position = [&](const Graph::ValueInfo& sum) -> Result<uint32_t> {
-    const std::string name = called(sum.name);
+    const std::string name = parameter_of(sum.name);
     const auto found =
         std::find_if(all_->begin(), all_->end(), [&](const auto& g) { return g.name == name; });
     if (found == all_->end()) return bad("the full step has no gradient " + base::quoted(name));
@@ -91,6 +95,77 @@ Status Averages::find_gradients(const Plan::State& plan, std::string_view diviso
   if (samples_ == 0 || missing == there.end()) return {};
   return bad("gradient " + base::quoted((*all_)[static_cast<size_t>(missing - there.begin())].name) +
              " of the full step is not made");
+}
+
+// The first launch that reads a weight of each bucket, in sharded mode.
+Status Averages::find_weights(const Plan::State& plan) {
+  weights_.resize(plan.launches.size());
+  if (!is_sharded()) return {};
+  std::unordered_map<uint32_t, uint32_t> gradient_of;  // a number of what is bound
+  for (uint32_t i = 0; i < all_->size(); ++i) {
+    const auto bound = plan.names.find((*all_)[i].name);
+    if (bound == plan.names.end()) continue;  // nothing reads it
+    if (plan.bound[bound->second].bytes != sync_->parameter(i).bytes)
+      return Status(TN_UNSUPPORTED, "executor: sharded = true: " + base::quoted((*all_)[i].name) +
+                                        " has another type than its gradient, which is " +
+                                        std::string(tenon::name((*all_)[i].dtype)));
+    gradient_of.emplace(bound->second, i);
+  }
+  std::vector<bool> awaited(this->plan().buckets().size());
+  for (uint32_t at = 0; at < plan.launches.size(); ++at) {
+    for (const Plan::State::Slot& slot : plan.launches[at].slots) {
+      const auto found = gradient_of.find(slot.bound);
+      if (found == gradient_of.end()) continue;
+      bool is_new = false;
+      for (const uint32_t bucket : buckets_of(found->second)) {
+        is_new = is_new || !awaited[bucket];
+        awaited[bucket] = true;
+      }
+      if (is_new) weights_[at].push_back(found->second);
+    }
+  }
+  return {};
+}
+
+std::vector<uint32_t> Averages::buckets_of(uint32_t gradient) const {
+  std::vector<uint32_t> out;
+  for (uint32_t bucket = 0; bucket < plan().buckets().size(); ++bucket) {
+    const auto& members = plan().buckets()[bucket].members;
+    if (std::any_of(members.begin(), members.end(),
+                    [&](const BucketMember& m) { return m.gradient == gradient; }))
+      out.push_back(bucket);
+  }
+  return out;
+}
+
+std::vector<Piece> Averages::pieces() const {
+  std::vector<Piece> out;
+  for (const Shard& shard : sync_->shards()) {
+    const uint64_t width = bytes(shard.dtype, 1);
+    for (const Shard::Part& part : shard.parts) {
+      Piece& piece = out.emplace_back(
+          Piece{.param = (*all_)[part.parameter].name, .first = part.first, .elements = part.elements});
+      const auto of = [&](tn_span span) {
+        span.offset += part.at * width;
+        span.bytes = part.elements * width;
+        return span;
+      };
+      piece.sum = of(shard.gradient);
+      piece.place = of(shard.parameter);
+    }
+  }
+  return out;
+}
+
+tn_span Averages::weight(std::string_view name) const noexcept {
+  for (uint32_t i = 0; i < all_->size(); ++i)
+    if ((*all_)[i].name == name) return sync_->parameter(i);
+  return {};
+}
+
+Status Averages::settle(Stream& stream) const {
+  for (uint32_t i = 0; i < all_->size(); ++i) TN_TRY(sync_->await(stream, i));
+  return {};
 }
 
 void Averages::take(const TrainingGraph& step, const Plan::State& plan) {
@@ -161,10 +236,14 @@ std::vector<uint32_t> Averages::arrivals() const {
   for (uint32_t at = first_late_ + 1; at < first_with_all_; ++at)
     if (!waits_[at].empty()) out.push_back(at);
   if (first_with_all_ > first_late_) out.push_back(first_with_all_);
+  for (uint32_t at = 0; at < weights_.size(); ++at)
+    if (!weights_[at].empty()) out.push_back(at);
+  std::sort(out.begin(), out.end());
   return out;
 }
 
 Status Averages::await(Stream& compute, uint32_t at) {
+  for (const uint32_t i : weights_[at]) TN_TRY(sync_->await(compute, i));
   if (at < first_late_ || phase_ == Phase::finished) return {};
   if (at >= first_with_all_) return finish(compute);
   if (phase_ == Phase::backward) TN_TRY(sync_->send({.samples = samples_}));

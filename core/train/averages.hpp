@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // averages.hpp: the sums over ranks of a step: gradients, which leave while the launches before them still run, and what forward
-// or backward itself needs.
+// or backward itself needs. In sharded mode sums stay where they are made, and weights come back.
 //
 // Invariant: a gradient is made where it is sent from, unless somebody else reads it, too; then it is copied there. No launch that
 // reads a sum is enqueued before the compute stream waits for each bucket that has some of it.
 #pragma once
 
 #include "plan/state.hpp"
+#include "train/pieces.hpp"
 
 #include <tenon/gradient_sync.hpp>
 #include <tenon/strategy.hpp>
@@ -31,6 +32,8 @@ class Averages {
   // The part of another plan: of `step`, which has the same gradients; or, with samples 0, of one that makes none and has the
   // sums as inputs of their names. TN_INVALID naming the gradient that differs. [one thread; does not block; may fail]
   Result<Averages> beside(const TrainingGraph& step, const Plan& plan, uint64_t samples) const;
+  // The part of a rank in sharded mode that has no samples, and so no launches before the sums.
+  Averages without_launches() const;
 
   // A step of any of the plans begins: true when gradients have new places or buckets, and all plans are to be bound anew.
   // [one thread; may block; may fail]
@@ -42,15 +45,26 @@ class Averages {
   bool measures() const noexcept { return sync_->measures(); }
   // Launches after which something leaves: the last of a bucket, or what has to be copied at once. Ascending.
   std::vector<uint32_t> departures() const;
-  // Launches before which sums are waited for. Ascending.
+  // Launches before which sums, or weights of other ranks, are waited for. Ascending.
   std::vector<uint32_t> arrivals() const;
   // Launch `at` was enqueued: what it makes leaves, and what later launches need summed is. `block` is the run's memory.
   // [one thread; may block; may fail]
   Status made(Stream& compute, uint32_t at, const tn_span& block);
-  // Launch `at` is the next one: it finds the sums that it needs. [one thread; does not block; may fail]
+  // Launch `at` is the next one: it finds the sums and weights that it needs. [one thread; does not block; may fail]
   Status await(Stream& compute, uint32_t at);
   // All launches were enqueued: the step is over. [one thread; does not block; may fail]
   Status finish(Stream& compute);
+
+  // Sharded mode: what this rank updates, bucket by bucket; and where a weight lives, empty for a name that is none.
+  // [one thread; does not block; cannot fail]
+  bool is_sharded() const noexcept { return plan().options().sharded; }
+  std::vector<Piece> pieces() const;
+  tn_span weight(std::string_view name) const noexcept;
+  // Sharded mode: the updates are enqueued, and go to all ranks. [one thread; does not block; may fail]
+  Status gather(Stream& compute) { return sync_->gather(compute); }
+  // Sharded mode: later work on `stream` finds every weight as all ranks have updated it. [one thread; does not block; may fail]
+  Status settle(Stream& stream) const;
+  tn_span divisor() const noexcept { return sync_->divisor(); }
 
   const CommPlan& plan() const noexcept { return sync_->plan(); }
   size_t gradients() const noexcept { return all_->size(); }
@@ -67,7 +81,9 @@ class Averages {
   Averages() = default;
   void take(const TrainingGraph& step, const Plan::State& plan);
   Status find_gradients(const Plan::State& plan, std::string_view divisor);
+  Status find_weights(const Plan::State& plan);
   void find_waits();
+  std::vector<uint32_t> buckets_of(uint32_t gradient) const;
 
   std::shared_ptr<GradientSync> sync_{};
   std::shared_ptr<const std::vector<Gradient>> all_{};  // as sync_ has them
@@ -80,9 +96,11 @@ class Averages {
   std::vector<std::vector<uint32_t>> sums_after_{};  // and in sums_
   std::vector<std::vector<uint32_t>> reads_{};  // per launch: positions in exchanges_ whose sums it reads
   std::vector<std::vector<uint32_t>> waits_{};  // per launch: buckets that no launch before it has waited for
-  uint32_t first_late_ = 0;                     // the first launch that needs a sum
-  uint32_t first_with_all_ = 0;                 // the first that needs all, and the divisor
-  uint32_t divisor_ = TN_ABSENT;                // its number among what is bound
+  std::vector<std::vector<uint32_t>>
+      weights_{};                 // per launch: gradients whose weights no launch before has waited for
+  uint32_t first_late_ = 0;       // the first launch that needs a sum
+  uint32_t first_with_all_ = 0;   // the first that needs all, and the divisor
+  uint32_t divisor_ = TN_ABSENT;  // its number among what is bound
   Phase phase_ = Phase::finished;
 };
 

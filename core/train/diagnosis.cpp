@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 #include "passes/rewriter.hpp"
+#include "train/split.hpp"
 
 #include <algorithm>
 
@@ -15,22 +16,35 @@ struct Found {
   uint32_t value = TN_ABSENT;  // the gradient, before it is summed over ranks
 };
 
-// What the verdict is about: behind casts and sums over ranks there is this rank's own.
+// What the verdict is about: the inputs of its node, or in sharded mode, where that is another graph's, what is summed.
+std::vector<Found> judged(const TrainingGraph& step, const Graph& graph) {
+  std::vector<Found> out;
+  for (const Graph::Node& node : graph.nodes()) {
+    if (node.op != Op::check_finite_and_unscale) continue;
+    for (size_t i = 1; i < node.inputs.size(); ++i) out.push_back({step.trained[i - 1], node.inputs[i]});
+    return out;
+  }
+  for (const Graph::Node& node : graph.nodes()) {
+    if (node.op != Op::all_reduce) continue;
+    const std::string param = parameter_of(graph.values()[node.outputs[0]].name);
+    if (std::find(step.trained.begin(), step.trained.end(), param) != step.trained.end())
+      out.push_back({param, node.outputs[0]});
+  }
+  return out;
+}
+
+// Behind casts and sums over ranks there is this rank's own.
 std::vector<Found> gradients_of(const TrainingGraph& step, const Graph& graph) {
   const auto nodes = graph.nodes();
-  const auto verdict = std::find_if(nodes.begin(), nodes.end(), [](const Graph::Node& node) {
-    return node.op == Op::check_finite_and_unscale;
-  });
-  std::vector<Found> out;
-  for (size_t i = 1; verdict != nodes.end() && i < verdict->inputs.size(); ++i) {
-    uint32_t value = verdict->inputs[i];
+  std::vector<Found> out = judged(step, graph);
+  for (Found& found : out) {
+    uint32_t& value = found.value;
     for (;;) {
       const uint32_t producer = graph.values()[value].producer;
       if (producer == TN_ABSENT || (nodes[producer].op != Op::cast && nodes[producer].op != Op::all_reduce))
         break;
       value = nodes[producer].inputs[0];
     }
-    out.push_back({step.trained[i - 1], value});
   }
   std::stable_sort(out.begin(), out.end(), [&](const Found& a, const Found& b) {
     return graph.values()[a.value].producer < graph.values()[b.value].producer;

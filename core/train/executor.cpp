@@ -22,6 +22,14 @@ Status bad(const std::string& text) { return Status(TN_INVALID, "executor: " + t
 
 void State::bind() {
   for (Form& form : forms) form.bind(lasting, block);
+  for (std::optional<Form>& form : updates)
+    if (form) form->bind(lasting, block);
+}
+
+const State::Form::Output* State::find(const Form& form, std::string_view output) const noexcept {
+  const Form::Output* const found = form.find(output);
+  const std::optional<Form>& second = updates_of(form);
+  return found == nullptr && second ? second->find(output) : found;
 }
 
 Result<size_t> State::choose(std::span<const Binding> given) {
@@ -43,10 +51,12 @@ Result<size_t> State::choose(std::span<const Binding> given) {
 
 Status State::check_fetches(const Form& form, std::span<const Binding> fetches) const {
   for (const Binding& fetch : fetches) {
-    const Form::Output* output = form.find(fetch.name);
+    const Form::Output* output = find(form, fetch.name);
     if (output == nullptr) {
       std::vector<std::string_view> names;
       for (const Form::Output& one : form.outputs) names.push_back(one.name);
+      if (updates_of(form))
+        for (const Form::Output& one : updates_of(form)->outputs) names.push_back(one.name);
       return bad("the step has no output " + base::quoted(fetch.name) +
                  base::did_you_mean(fetch.name, names) +
                  (lasting.has(fetch.name) ? ": it is a parameter, which get() gives" : ""));
@@ -66,18 +76,26 @@ Status State::enqueue(Form& form, size_t shape, std::span<const Binding> given) 
     form.launches.put(number, span);
     form.replays.put(input++, span);
   }));
-  form.replays.begin(lasting.in_turns() > 0 ? lasting.turn() : 0, form.averages && form.averages->measures());
-  for (size_t i = 0; i < form.replays.stretches().size(); ++i) {
-    if (form.averages) TN_TRY(form.averages->await(compute, form.replays.stretches()[i].first));
-    TN_TRY(enqueue_stretch(form, i));
-  }
+  TN_TRY(launch(form, form.averages && form.averages->measures()));
   if (form.averages) TN_TRY(form.averages->finish(compute));
-  form.replays.end();
-  if (form.samples == 0) TN_TRY(lasting.carry(form.ties, compute));
+  if (is_sharded) TN_TRY(update(form));
+  if (form.samples == 0)
+    TN_TRY(lasting.carry(updates_of(form) ? updates_of(form)->ties : form.ties, compute));
   TN_TRY(inputs.used(compute));
   lasting.renewed();
   ++steps;
   return steps % strategy.num_iteration_per_drop_scope == 0 ? device.trim() : Status();
+}
+
+// `by_hand`: its launches are to be seen one by one.
+Status State::launch(Form& form, bool by_hand) {
+  form.replays.begin(lasting.in_turns() > 0 ? lasting.turn() : 0, by_hand);
+  for (size_t i = 0; i < form.replays.stretches().size(); ++i) {
+    if (form.averages) TN_TRY(form.averages->await(compute, form.replays.stretches()[i].first));
+    TN_TRY(enqueue_stretch(form, i));
+  }
+  form.replays.end();
+  return {};
 }
 
 Status State::enqueue_stretch(Form& form, size_t number) {
@@ -96,6 +114,11 @@ Status State::enqueue_stretch(Form& form, size_t number) {
   for (uint32_t at = first; at < end; ++at) {
     if (!replayed) TN_TRY(form.launches.enqueue(compute, at, lasting.turn(), timeline));
     if (form.averages) TN_TRY(form.averages->made(compute, at, memory));
+  }
+  if (form.averages) return {};
+  for (const Plan::State::Sum& sum : form.plan.state().sums) {
+    if (first <= sum.after && sum.after < end)
+      TN_TRY(comm.all_reduce(compute, sum.at.in(memory), sum.at.in(memory), sum.dtype));
   }
   return {};
 }
@@ -116,9 +139,9 @@ Status State::run(size_t form, std::span<const Binding> given) {
 Status State::fetch(std::span<const Binding> fetches) { return ended(fetch_all(forms[last], fetches)); }
 
 Status State::fetch_all(Form& form, std::span<const Binding> fetches) {
-  for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, form.find(fetch.name)->place));
+  for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, find(form, fetch.name)->place));
   float found_inf = 0, bad_steps = 0;
-  if (const Form::Output* const verdict = form.find(step.found_inf))
+  if (const Form::Output* const verdict = find(form, step.found_inf))
     TN_TRY(compute.download(std::span(&found_inf, 1), verdict->place));
   if (!step.skipped.empty())
     TN_TRY(compute.download(std::span(&bad_steps, 1), TN_TRY(lasting.place(step.skipped))));
@@ -147,10 +170,11 @@ Status State::tell_bad_step(Form& form) {
     form.diagnosis =
         TN_TRY(train::Diagnosis::open(step, form.plan, device, {.fusion = strategy.fusion(target)}));
   }
+  TN_TRY(settle());
   lasting.bind(form.ties, form.bound, lasting.turn());
   const std::string why =
       TN_TRY(form.diagnosis->run(device, compute, [&](const std::string& name) -> tn_span {
-        return name == step.scale ? form.find(step.scale_used)->place.span()
+        return name == step.scale ? find(form, step.scale_used)->place.span()
                                   : form.bound[form.plan.state().names.at(name)];
       }));
   device.state()->log(LogLevel::warn, "step " + std::to_string(steps) + " changed no weight: " + why);
@@ -200,6 +224,7 @@ Status Executor::sync() {
 
 Status Executor::set(std::string_view name, std::span<const std::byte> bytes) {
   if (state_->failure) return Status(*state_->failure);
+  TN_TRY(state_->ended(state_->settle()));
   TN_TRY(state_->lasting.set(state_->compute, name, bytes));
   if (name == state_->step.skipped && !name.empty())
     std::memcpy(&state_->skipped.emplace(), bytes.data(), sizeof(float));
@@ -208,6 +233,7 @@ Status Executor::set(std::string_view name, std::span<const std::byte> bytes) {
 
 Result<std::vector<std::byte>> Executor::get(std::string_view name) {
   if (state_->failure) return Status(*state_->failure);
+  TN_TRY(state_->ended(state_->settle()));
   return state_->lasting.get(state_->compute, name);
 }
 
@@ -224,7 +250,8 @@ Status Executor::share(uint32_t root) {
   if (state_->failure) return Status(*state_->failure);
   if (!state_->comm) return {};
   if (state_->comm.rank() != root) state_->skipped.reset();
-  return state_->ended(state_->lasting.share(state_->compute, state_->comm, root));
+  TN_TRY(state_->ended(state_->settle()));
+  return state_->ended(state_->lasting.share(state_->compute, root));
 }
 
 Status Executor::set_rate(double rate) {
@@ -237,8 +264,8 @@ Status Executor::set_rate(double rate) {
 }
 
 Result<double> Executor::value(std::string_view name) {
-  const State::Form::Output* output = state_->forms[state_->last].find(name);
-  if (output == nullptr) output = state_->forms[state_->shown].find(name);
+  const State::Form::Output* output = state_->find(state_->forms[state_->last], name);
+  if (output == nullptr) output = state_->find(state_->forms[state_->shown], name);
   TensorSpec spec;
   std::vector<std::byte> bytes;
   if (output == nullptr) {

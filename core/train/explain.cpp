@@ -9,6 +9,11 @@
 namespace tenon {
 namespace {
 
+using State = Executor::State;
+
+// Of the weights that are gathered, with the gaps between them.
+uint64_t weight_bytes(const State& s) { return s.is_sharded ? s.full().averages->plan().tail().offset : 0; }
+
 // "memory   3.1 MiB: 1.2 MiB lasts, …"
 std::string memory_line(const ExecutorFigures& f) {
   return "memory   " + base::bytes_in_words(f.peak_bytes()) + ": " + base::bytes_in_words(f.lasting_bytes) +
@@ -17,21 +22,30 @@ std::string memory_line(const ExecutorFigures& f) {
          " is inputs and outputs\n";
 }
 
+// What a full step runs, one after the other.
+std::vector<const State::Form*> halves(const State& s) {
+  std::vector<const State::Form*> out{&s.full()};
+  if (s.updates_of(s.full())) out.push_back(&*s.updates_of(s.full()));
+  return out;
+}
+
 // "detected 5 subgraphs: …", "161 momentum operators, after fusion 1"
-std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
+std::string fusion_lines(const State& s, const ExecutorFigures& f) {
   uint64_t groups = 0, updates = 0, launches = 0;
   Op op{};
-  for (const FusionGroup& group : s.full().plan.cut().groups) {
-    groups += group.nodes.size() > 1;
-    uint64_t own = 0;
-    for (const uint32_t node : group.nodes) {
-      const Op found = s.full().plan.graph().nodes()[node].op;
-      if (graph::columns_of(found).family != graph::Family::OPTIMIZER) continue;
-      op = found;
-      ++own;
+  for (const State::Form* const form : halves(s)) {
+    for (const FusionGroup& group : form->plan.cut().groups) {
+      groups += group.nodes.size() > 1;
+      uint64_t own = 0;
+      for (const uint32_t node : group.nodes) {
+        const Op found = form->plan.graph().nodes()[node].op;
+        if (graph::columns_of(found).family != graph::Family::OPTIMIZER) continue;
+        op = found;
+        ++own;
+      }
+      updates += own;
+      launches += own > 0;
     }
-    updates += own;
-    launches += own > 0;
   }
   std::string out = "detected " + base::counted(groups, "subgraph") + ": " + base::counted(f.nodes, "node") +
                     " in " + std::to_string(f.launches) + " launches\n";
@@ -41,8 +55,19 @@ std::string fusion_lines(const Executor::State& s, const ExecutorFigures& f) {
   return out;
 }
 
+// "updates  of 1.2 MiB of 4.8 MiB, in 3 pieces, which go to all ranks under the next forward"
+std::string shard_line(const State& s) {
+  uint64_t own = 0;
+  const std::vector<train::Piece> pieces = s.full().averages->pieces();
+  for (const train::Piece& piece : pieces) own += piece.place.bytes;
+  return "updates  of " + base::bytes_in_words(own) + " of " + base::bytes_in_words(weight_bytes(s)) +
+         ", in " + base::counted(pieces.size(), "piece") +
+         "; the rest comes from the other ranks under the next forward\n";
+}
+
 // "updates  in 4 parts, each behind its own buckets", "updates  wait for all gradients: loss scaling"
-std::string updates_line(const Executor::State& s) {
+std::string updates_line(const State& s) {
+  if (s.is_sharded) return shard_line(s);
   const std::string gate = s.full().averages->plan().gate();
   if (!gate.empty()) return "updates  wait for all gradients: " + gate + '\n';
   size_t parts = 0;
@@ -55,13 +80,18 @@ std::string updates_line(const Executor::State& s) {
   return "updates  in " + base::counted(parts, "part") + ", each behind its own buckets\n";
 }
 
+uint64_t launches_of(const State& s, const State::Form& form) {
+  const uint64_t own = form.plan ? form.launches.count() : 0;
+  return own + (s.updates_of(form) ? s.updates_of(form)->launches.count() : 0);
+}
+
 // "batches  of 32 samples, of 5 in 12 launches, of none in 1 launch"
-std::string batches_line(const Executor::State& s) {
+std::string batches_line(const State& s) {
   std::string out = "batches  of " + base::counted(s.full().samples, "sample");
   for (size_t i = 1; i < s.forms.size(); ++i) {
     const uint64_t samples = s.forms[i].samples;
     out += ", of " + (samples == 0 ? std::string("none") : std::to_string(samples)) + " in " +
-           base::counted(s.forms[i].launches.count(), "launch");
+           base::counted(launches_of(s, s.forms[i]), "launch");
   }
   return out + '\n';
 }
@@ -72,17 +102,23 @@ ExecutorFigures Executor::figures() const {
   const State& s = *state_;
   ExecutorFigures out;
   out.steps = s.steps;
-  out.launches = s.full().launches.count();
-  out.stretches = s.full().replays.stretches().size();
+  for (const State::Form* const form : halves(s)) {
+    out.launches += form->launches.count();
+    out.stretches += form->replays.stretches().size();
+    for (const FusionGroup& group : form->plan.cut().groups) out.nodes += group.nodes.size();
+  }
   out.replayed = s.full().replays.steps();
-  for (const FusionGroup& group : s.full().plan.cut().groups) out.nodes += group.nodes.size();
   out.in_place = s.lasting.in_place();
   out.in_turns = s.lasting.in_turns();
-  out.lasting_bytes = s.lasting.bytes();
+  out.lasting_bytes = s.lasting.bytes() + weight_bytes(s);
   out.between_bytes = s.block.bytes();
   out.edge_bytes = s.inputs.bytes();
   for (const State::Form& form : s.forms) {
     for (const State::Form::Output& output : form.outputs) out.edge_bytes += output.place.bytes();
+  }
+  for (const std::optional<State::Form>& form : s.updates) {
+    for (size_t i = 0; form && i < form->outputs.size(); ++i)
+      out.edge_bytes += form->outputs[i].place.bytes();
   }
   if (!s.full().averages) return out;
   out.gradients = s.full().averages->gradients();
@@ -102,6 +138,7 @@ std::string Executor::explain() const {
   const ExecutorFigures f = figures();
   std::string out =
       summary() + passes::explain(s.step.notes) + passes::explain(s.notes) + s.full().plan.explain();
+  if (s.updates_of(s.full())) out += s.updates_of(s.full())->plan.explain();
   out += "renewed  " + std::to_string(f.in_place) + " parameters in place, " + std::to_string(f.in_turns) +
          " in two places that take turns\n";
   const std::string& why = s.full().replays.why_not();

@@ -7,7 +7,9 @@
 namespace tenon::train {
 
 void Form::bind(const Lasting& lasting, const tn_span& block) {
+  if (!plan) return;  // a rank without samples, in sharded mode
   for (const Output& output : outputs) bound[output.bound] = output.place;
+  for (const auto& [number, span] : fixed) bound[number] = span;
   if (averages) averages->bind(bound);
   for (const uint32_t turn : {0u, 1u}) {
     lasting.bind(ties, bound, turn);
@@ -19,6 +21,8 @@ void Form::bind(const Lasting& lasting, const tn_span& block) {
 // Launches with nothing to do between them.
 std::vector<Replays::Stretch> Form::stretches() const {
   std::vector<uint32_t> ends = averages ? averages->departures() : std::vector<uint32_t>();
+  if (!averages)
+    for (const Plan::State::Sum& sum : plan.state().sums) ends.push_back(sum.after);
   for (uint32_t& end : ends) ++end;
   if (averages) {
     const std::vector<uint32_t> begins = averages->arrivals();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// form.hpp: a step for batches of one size: its plan, and all that a run of it needs at hand.
+// form.hpp: a step for batches of one size, or in sharded mode one half of it: its plan, and all that a run of it needs at hand.
 //
 // Invariant: forms of one executor read and write the same lasting values and send the same buckets.
 #pragma once
@@ -9,8 +9,10 @@
 #include "train/lasting.hpp"
 #include "train/launches.hpp"
 #include "train/replays.hpp"
+#include "train/split.hpp"
 
 #include <optional>
+#include <utility>
 
 namespace tenon::train {
 
@@ -32,6 +34,9 @@ struct Form {
   Launches launches{};
   Replays replays{};
   std::vector<tn_span> bound{};  // what the plan's caller binds, in the turn that is bound
+  std::vector<std::pair<uint32_t, tn_span>> fixed{};  // of these, what stays where it is
+  // Sharded mode: outputs that this form's updates read, and what they call them.
+  std::vector<Halves::Crossing> crossings{};
 
   // The launches' spans anew, of both turns. [one thread; does not block; cannot fail]
   void bind(const Lasting& lasting, const tn_span& block);

@@ -4,13 +4,12 @@
 
 #include "graph/columns.hpp"
 #include "passes/sync_batch_norm.hpp"
+#include "train/pieces.hpp"
 
 #include <unordered_set>
 
 namespace tenon::train {
 namespace {
-
-constexpr int64_t sums = 1;  // the communicator; 0 is that of gradients
 
 // Who reads a running statistic will not tell any more that it is one.
 void start_statistics(TrainingGraph& step) {
@@ -31,7 +30,7 @@ Status normalise_over_ranks(TrainingGraph& step, uint32_t ranks) {
   std::unordered_set<std::string> known;
   for (const Graph::ValueInfo& value : step.graph.values()) known.insert(value.name);
   start_statistics(step);
-  auto work = TN_TRY(passes::sync_batch_norm(passes::Rewritten(std::move(step.graph)), sums, ranks));
+  auto work = TN_TRY(passes::sync_batch_norm(passes::Rewritten(std::move(step.graph)), sums_inside, ranks));
   step.graph = std::move(work.graph);
   step.notes = std::move(work.notes);
   for (const Graph::Node& node : step.graph.nodes()) {

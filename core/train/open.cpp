@@ -3,7 +3,6 @@
 #include "fusion/names.hpp"
 #include "train/layout.hpp"
 #include "train/state.hpp"
-#include "train/updates_only.hpp"
 
 #include <algorithm>
 
@@ -14,10 +13,6 @@ using State = Executor::State;
 
 Status check(const TrainingGraph& step, const Strategy& strategy, const Communicator& comm) {
   TN_TRY(strategy.check());
-  if (strategy.sharded)
-    return Status(
-        TN_UNSUPPORTED,
-        "executor: sharded = true: whole steps have no sharded mode yet; set it false, or use GradientSync");
   const uint32_t size = comm ? comm.size() : 1;
   if (step.ranks == size) return {};
   return Status(TN_INVALID, "executor: the step is for " + std::to_string(step.ranks) +
@@ -27,7 +22,7 @@ Status check(const TrainingGraph& step, const Strategy& strategy, const Communic
 
 // The passes that the strategy asks for; what a step adds to its model computes in f32. A step made by Strategy::training has
 // no updates to stop any more.
-Result<passes::Rewritten> rewrite(const TrainingGraph& step, const Strategy& strategy, const Device& device) {
+passes::Options passes_for(const TrainingGraph& step, const Strategy& strategy, const Device& device) {
   passes::Options options = strategy.passes();
   if (strategy.layout == "auto" && train::prefers_channels_last(step, strategy, device))
     options.layout = {.prefer = "nhwc"};
@@ -41,11 +36,14 @@ Result<passes::Rewritten> rewrite(const TrainingGraph& step, const Strategy& str
   }
   if (options.amp)
     options.amp->black.insert(options.amp->black.end(), step.in_f32.begin(), step.in_f32.end());
-  return passes::run(passes::Rewritten(step.graph), options);
+  // A shard of weights lies as that of their gradients, and O1 leaves weights in f32.
+  if (options.amp && options.amp->level == passes::AmpLevel::O1 && strategy.sharded && step.ranks > 1)
+    options.amp->black.emplace_back(name(Op::all_reduce));
+  return options;
 }
 
 // Whether and why not launches are captured.
-Result<train::Replays> open_replays(const State& s) {
+Result<train::Replays> open_replays(const State& s, size_t inputs) {
   if (s.strategy.capture == false) return train::Replays("capture = false");
   const bool offered = Capture::offered(s.device);
   if (s.strategy.capture == true && !offered)
@@ -53,7 +51,7 @@ Result<train::Replays> open_replays(const State& s) {
                                       " captures nothing; leave it to auto, which launches one by one");
   if (!offered) return train::Replays(s.device.name() + " captures nothing");
   if (s.timeline) return train::Replays("a timeline measures each launch");
-  return train::Replays(true, s.inputs.count());
+  return train::Replays(true, inputs);
 }
 
 }  // namespace
@@ -61,13 +59,27 @@ Result<train::Replays> open_replays(const State& s) {
 Result<PlanOptions> State::planning() {
   const FusionTarget target = TN_TRY(fusion_target(device));
   PlanOptions out{.fusion = strategy.fusion(target), .compile = compile};
-  if (!step.divisor.empty()) out.with_sums = {step.divisor};
+  if (!step.divisor.empty() && !is_sharded) out.with_sums = {step.divisor};
   out.fusion.updates_by_arrival = step.divisor.empty() && !strategy.enable_backward_optimizer_op_deps;
   return out;
 }
 
+Result<State::Work> State::work_of(const TrainingGraph& of) const {
+  const passes::Options options = passes_for(of, strategy, device);
+  if (!is_sharded) return Work {
+      TN_TRY(passes::run(passes::Rewritten(of.graph), options))
+    };
+  const passes::Options nodes{.prune = options.prune, .amp = options.amp, .pad = options.pad};
+  const passes::Options places{
+      .layout = options.layout, .addto = options.addto, .in_place = options.in_place};
+  Work out { TN_TRY(passes::run(passes::Rewritten(of.graph), nodes)) };
+  out.halves = TN_TRY(train::split(out.passed, step.divisor));
+  out.halves->gradients = TN_TRY(passes::run(std::move(out.halves->gradients), places));
+  return out;
+}
+
 // Memory for the outputs that renew nothing.
-Status State::complete(Form& form) {
+Status State::complete(Form& form, size_t varying) {
   const Plan::State& plan = form.plan.state();
   for (const Graph::Output& output : plan.graph.outputs()) {
     const uint32_t bound = plan.names.at(output.name);
@@ -77,19 +89,25 @@ Status State::complete(Form& form) {
     form.outputs.push_back({output.name, spec, bound, std::move(place)});
   }
   form.launches = train::Launches(form.plan);
-  form.replays = TN_TRY(open_replays(*this));
+  form.replays = TN_TRY(open_replays(*this, varying));
   form.bound.resize(plan.bound.size());
   return {};
 }
 
-Status State::add(Form form, train::Inputs::Shape shape) {
+// All but its spans, of which so many vary from step to step.
+Status State::prepare(Form& form, size_t varying) {
   form.ties = lasting.ties(form.plan);
-  TN_TRY(complete(form));
+  TN_TRY(complete(form, varying));
   Buffer larger;
   if (form.plan.memory_bytes() > block.bytes())
     larger = TN_TRY(device.allocate(compute, form.plan.memory_bytes()));
-  TN_TRY(lasting.agree(form.plan, device, compute));
+  TN_TRY(lasting.agree(form.plan, compute));
   if (larger) block = std::move(larger);
+  return {};
+}
+
+Status State::add(Form form, train::Inputs::Shape shape) {
+  if (form.plan) TN_TRY(prepare(form, inputs.count()));
   inputs.add(std::move(shape));
   forms.push_back(std::move(form));
   bind();
@@ -116,9 +134,10 @@ Status State::check_also(const TrainingGraph& shorter) const {
 Status State::also(const TrainingGraph& shorter) {
   if (failure) return Status(*failure);
   TN_TRY(check_also(shorter));
-  const passes::Rewritten work = TN_TRY(rewrite(shorter, strategy, device));
+  Work work = TN_TRY(work_of(shorter));
   Form form{.samples = shorter.samples};
-  form.plan = TN_TRY(tenon::plan(work, device, TN_TRY(planning())));
+  form.plan = TN_TRY(tenon::plan(work.first(), device, TN_TRY(planning())));
+  if (work.halves) form.crossings = std::move(work.halves->crossings);
   if (full().averages) form.averages = TN_TRY(full().averages->beside(shorter, form.plan, shorter.samples));
   train::Inputs::Shape shape = TN_TRY(inputs.shape(form.plan, step.divisor));
   if (without_samples == none && !step.divisor.empty()) TN_TRY(add_without_samples());
@@ -134,6 +153,7 @@ Status State::add_without_samples() {
   if (full().averages->sums() > 0)
     return Status(TN_UNSUPPORTED,
                   "executor: inputs of no bytes: sync_batch_norm takes as many samples from each rank");
+  if (is_sharded) return add_without_samples_sharded();
   passes::Rewritten work = TN_TRY(train::updates_only(full().plan.graph(), step.divisor));
   const passes::Options options{.prune = passes::PruneOptions{}, .in_place = strategy.passes().in_place};
   work = TN_TRY(passes::run(std::move(work), options));
@@ -160,16 +180,17 @@ Result<Executor> Executor::open(const TrainingGraph& step, Device& device, const
                                              .timeline = options.timeline});
   State& s = *state;
   s.compute = TN_TRY(s.device.stream({.name = "compute"}));
-  passes::Rewritten work = TN_TRY(rewrite(step, strategy, device));
+  s.is_sharded = strategy.sharded && step.ranks > 1;
+  State::Work work = TN_TRY(s.work_of(step));
   State::Form form{.samples = step.samples};
-  form.plan = TN_TRY(tenon::plan(work, s.device, TN_TRY(s.planning())));
-  s.notes = std::move(work.notes);
-  s.lasting = TN_TRY(train::Lasting::open({s.step, form.plan, work.masters}, s.device, s.compute));
-  s.inputs = TN_TRY(train::Inputs::open(form.plan, step.divisor, s.device, s.compute));
+  form.plan = TN_TRY(tenon::plan(work.first(), s.device, TN_TRY(s.planning())));
+  s.notes = work.first().notes;
   if (step.ranks > 1) {
     form.averages = TN_TRY(
         train::Averages::open({s.step, form.plan, s.strategy, options.target, s.timeline}, s.device, s.comm));
   }
+  TN_TRY(s.open_lasting(form, work));
+  s.inputs = TN_TRY(train::Inputs::open(form.plan, step.divisor, s.device, s.compute));
   train::Inputs::Shape shape = TN_TRY(s.inputs.shape(form.plan, step.divisor));
   TN_TRY(s.add(std::move(form), std::move(shape)));
   return Executor(std::move(state));

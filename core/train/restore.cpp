@@ -50,12 +50,14 @@ Result<uint64_t> steps_of(const Checkpoint& from) {
 
 Status Executor::save(const std::string& path, CheckpointNotes notes) {
   TN_TRY(check_save(*state_, notes));
-  return Checkpoint::write(path, TN_TRY(contents_of(*this)).tensors, notes);
+  const Contents contents = TN_TRY(contents_of(*this));
+  return state_->writes() ? Checkpoint::write(path, contents.tensors, notes) : Status();
 }
 
 Status Executor::save(CheckpointFolder& folder, CheckpointNotes notes) {
   TN_TRY(check_save(*state_, notes));
-  return folder.write(state_->steps, TN_TRY(contents_of(*this)).tensors, notes);
+  const Contents contents = TN_TRY(contents_of(*this));
+  return state_->writes() ? folder.write(state_->steps, contents.tensors, notes) : Status();
 }
 
 Status Executor::restore(const Checkpoint& from) {

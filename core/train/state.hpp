@@ -7,6 +7,8 @@
 
 #include "train/form.hpp"
 #include "train/inputs.hpp"
+#include "train/pieces.hpp"
+#include "train/split.hpp"
 
 #include <optional>
 
@@ -28,6 +30,11 @@ struct Executor::State {
   train::Lasting lasting{};
   train::Inputs inputs{};
   std::vector<Form> forms{};
+  // Sharded mode: what follows the sums, of this rank's pieces, behind a form with samples and behind the one without; none where this
+  // rank has nothing to update.
+  bool is_sharded = false;
+  Graph whole{};  // of which forms and updates are halves
+  std::optional<Form> updates[2]{};
   size_t last = 0;                // the form that was run last
   size_t shown = 0;               // the last with samples, whose outputs are told
   size_t without_samples = none;  // the form of a rank that has none
@@ -38,6 +45,13 @@ struct Executor::State {
   std::optional<Error> failure{};
 
   const Form& full() const noexcept { return forms.front(); }
+  // A checkpoint; in sharded mode all ranks bring what they have, and one writes.
+  bool writes() const noexcept { return !is_sharded || comm.rank() == 0; }
+  const std::optional<Form>& updates_of(const Form& form) const noexcept {
+    return updates[form.samples > 0 ? 0 : 1];
+  }
+  // An output of a form or of its updates; nullptr for another name.
+  const Form::Output* find(const Form& form, std::string_view output) const noexcept;
 
   // One more form; what differs from the first beside the batch is told. [one thread; blocks; may fail]
   Status also(const TrainingGraph& shorter);
@@ -56,14 +70,32 @@ struct Executor::State {
   // How plans of this step are made. [one thread; may block; may fail]
   Result<PlanOptions> planning();
   // The form's outputs, launches and replays; its plan and averages stand. [one thread; may block; may fail]
-  Status complete(Form& form);
+  Status complete(Form& form, size_t varying);
   // Into `forms`, all of which are bound; until then nothing has changed. [one thread; may block; may fail]
   Status add(Form form, train::Inputs::Shape shape);
+  // The step as passes leave it, and in sharded mode its halves, of which forms are the first one. [one thread; may fail]
+  struct Work {
+    passes::Rewritten passed;
+    std::optional<train::Halves> halves{};
+    const passes::Rewritten& first() const noexcept { return halves ? halves->gradients : passed; }
+  };
+  Result<Work> work_of(const TrainingGraph& of) const;
+  // What lasts, and in sharded mode the second half of the step. [one thread; may block; may fail]
+  Status open_lasting(Form& first, Work& work);
+  // Weights are whole for what is enqueued next. [one thread; does not block; may fail]
+  Status settle();
 
  private:
   void bind();
   Status check_also(const TrainingGraph& shorter) const;
   Status add_without_samples();
+  Status add_without_samples_sharded();
+  struct Cut;
+  Result<Cut> cut(const passes::Rewritten& second, std::span<const train::Piece> pieces);
+  Status open_updates(size_t which, Plan plan, const Form& first);
+  Status prepare(Form& form, size_t varying);
+  Status launch(Form& form, bool by_hand);
+  Status update(Form& form);
   Status enqueue(Form& form, size_t shape, std::span<const Binding> given);
   Status enqueue_stretch(Form& form, size_t number);
   Status fetch_all(Form& form, std::span<const Binding> fetches);

@@ -8,6 +8,7 @@
 #include "passes/optimizer.hpp"
 #include "train/normalise.hpp"
 #include "train/options.hpp"
+#include "train/split.hpp"
 
 #include <algorithm>
 
@@ -191,7 +192,7 @@ class Maker {
     }
     g_.communicator(0, options_.ranks);
     for (size_t i = 0; i < gradients.size(); ++i) {
-      gradients[i] = g_.named(out_.trained[i] + ".gradient")
+      gradients[i] = g_.named(train::gradient_of(out_.trained[i]))
                          .all_reduce(gradients[i], {{"comm", int64_t{0}}, {"reduce", std::string("sum")}});
     }
     return gradients;

@@ -77,9 +77,11 @@ class Training {
     Executor executor = TN_TRY(sample::begin(step, device, o_.strategy, comm));
     sample::introduce(o_.strategy, here_, device, executor);
     for (uint64_t i = 1; i <= o_.steps; ++i) TN_TRY(train(loader, executor));
-    if (here_.rank != 0) return {};
     const std::string start = text.substr(0, static_cast<size_t>(shape_.length));
-    std::printf("%s|%s\n", start.c_str(), TN_TRY(go_on(device, executor, start)).c_str());
+    const std::string more =
+        TN_TRY(go_on(device, executor, start));  // on all ranks: each may have a part of the weights
+    if (here_.rank != 0) return {};
+    std::printf("%s|%s\n", start.c_str(), more.c_str());
     return o_.plot.empty() ? Status() : meter_.write(o_.plot);
   }
 

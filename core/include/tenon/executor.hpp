@@ -80,9 +80,10 @@ struct ExecutorFigures {
 class TN_API Executor {
  public:
   // Passes, fusion and overlap as `strategy` says, on streams of its own. With a communicator all ranks together, of a step for
-  // as many; empty for a step of one rank. TN_INVALID for other ranks than the step's; TN_UNSUPPORTED for an option that whole
-  // steps do not have (sharded), or a node the device does not run; failures of passes, plan and GradientSync.
-  // [any-thread; blocks; may fail]
+  // as many; empty for a step of one rank. With `sharded` each rank updates its pieces of all parameters and has states of as many; then
+  // get, value and save of those are calls of all ranks together. TN_INVALID for other ranks than the step's; TN_UNSUPPORTED for a node the
+  // device does not run, or in sharded mode one between sums and updates that does not go element by element; failures of passes, plan
+  // and GradientSync. [any-thread; blocks; may fail]
   static Result<Executor> open(const TrainingGraph& step, Device& device, const Strategy& strategy = {},
                                const Communicator& comm = {}, const ExecutorOptions& options = {});
   Executor(Executor&&) noexcept;
@@ -96,8 +97,9 @@ class TN_API Executor {
   // [one thread; blocks; may fail]
   Status also(const TrainingGraph& shorter);
 
-  // A parameter by the step's names, in the type that the step has it in, whatever mixed precision made of it. TN_INVALID for
-  // other bytes than it has; TN_NOT_FOUND with the nearest name. [one thread; blocks; may fail]
+  // A parameter by the step's names, in the type that the step has it in, whatever mixed precision made of it. In sharded mode `set` keeps
+  // this rank's pieces of a state, and `get` brings those of all ranks together, which call it together. TN_INVALID for other bytes
+  // than it has; TN_NOT_FOUND with the nearest name. [one thread; blocks; may fail]
   Status set(std::string_view name, std::span<const std::byte> bytes);
   Result<std::vector<std::byte>> get(std::string_view name);
   // What `set` and `get` know, in the order of the step's values. [any-thread; does not block; cannot fail]
@@ -108,10 +110,11 @@ class TN_API Executor {
   std::span<const Lasting> lasting() const noexcept;
   // All parameters that have not begun, by initial_values. [one thread; blocks; may fail]
   Status initialize(uint64_t seed);
-  // Rank `root`'s parameters and states on all ranks. All ranks together. [one thread; blocks; may fail]
+  // Rank `root`'s parameters and states on all ranks. All ranks together. In sharded mode a state that root was not given since the last
+  // step stays each rank's own. [one thread; blocks; may fail]
   Status share(uint32_t root = 0);
   // All that lasts, and how many steps there were, as a checkpoint with these notes: to a file, or to a folder under the number of
-  // steps. Waits for all steps. TN_INVALID for parameters that have not begun, or a note called "steps"; failures as Checkpoint::write.
+  // steps. Waits for all steps. In sharded mode all ranks call it, and rank 0 writes: the same file as in the plain mode. TN_INVALID for parameters that have not begun, or a note called "steps"; failures as Checkpoint::write.
   // [one thread; blocks; may fail]
   Status save(const std::string& path, CheckpointNotes notes = {});
   Status save(CheckpointFolder& folder, CheckpointNotes notes = {});

@@ -278,8 +278,8 @@ class TN_API Graph : public GraphOps<Graph> {
   // The whole graph: inputs and parameters as they were declared, outputs as they were marked. TN_INVALID for a graph with
   // a mistake, without nodes or without outputs. [any-thread; does not block; may fail]
   Result<Piece> fragment() const;
-  // Some nodes. Its inputs come in the order of first use, its outputs (what other nodes or the graph's outputs need) in
-  // the order they are made, so that equal pieces have equal identities. TN_INVALID for a node that is not there, or when
+  // Some nodes. Its inputs come in the order of first use, its outputs (what other nodes, the graph's outputs or other
+  // ranks need) in the order they are made, so that equal pieces have equal identities. TN_INVALID for a node that is not there, or when
   // a path leaves the piece and enters it again. [any-thread; does not block; may fail]
   Result<Piece> fragment(std::span<const uint32_t> nodes) const;
 

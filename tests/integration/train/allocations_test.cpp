@@ -18,10 +18,13 @@ TEST_CASE("allocations: a step allocates nothing, of one rank and of two") {
   struct Case {
     uint32_t size;
     bool waits;  // updates for all gradients
+    bool sharded = false;
   };
-  for (const auto [size, waits] : {Case{1, true}, Case{2, true}, Case{2, false}}) {
-    together(size, [size = size, waits = waits](Rank& r) -> Status {
+  for (const auto [size, waits, sharded] :
+       {Case{1, true}, Case{2, true}, Case{2, false}, Case{2, true, true}}) {
+    together(size, [size = size, waits = waits, sharded = sharded](Rank& r) -> Status {
       Strategy strategy;
+      strategy.sharded = sharded;
       strategy.warm_up_steps = 1;
       strategy.uneven_batches = strategy.fuse_all_optimizer_ops = waits;
       if (!waits) strategy.bucket_mode = BucketRule::per_tensor;
@@ -82,5 +85,7 @@ TEST_CASE("allocations: the launches of a step lock nothing, of one rank and of 
   strategy.warm_up_steps = 1;
   check_locks(2, strategy);
   strategy.bucket_mode = BucketRule::per_tensor;
+  check_locks(2, strategy);
+  strategy.sharded = true;
   check_locks(2, strategy);
 }

@@ -48,11 +48,13 @@ const std::string& cache() {
 struct Manner {
   bool capture = false;
   bool by_bucket = false;  // updates start so
+  bool sharded = false;
 };
 
 Strategy way(const Manner& manner) {
   Strategy out;
   out.capture = manner.capture;
+  out.sharded = manner.sharded;
   out.uneven_batches = out.fuse_all_optimizer_ops = !manner.by_bucket;
   out.bucket_mode = BucketRule::per_tensor;
   out.nccl_comm_num = 3;
@@ -96,10 +98,11 @@ TEST_CASE("cuda order: whole steps give the same weights in every order that was
   const uint64_t first = tenon::test::seed() % 1'000'000;
   const int count = tenon::test::full_or("adversarial seeds", 10, 1000);
   int wrong = 0;
-  const Manner manners[] = {{false, false}, {true, false}, {false, true}, {true, true}};
+  const Manner manners[] = {{}, {.capture = true}, {.by_bucket = true}, {true, true}, {.sharded = true}};
   for (size_t i = 0; i < std::size(manners); ++i) {
     CAPTURE(manners[i].capture);
     CAPTURE(manners[i].by_bucket);
+    CAPTURE(manners[i].sharded);
     const Weights meant = trained(manners[i], "");
     CHECK(!meant[0].empty());
     CHECK(meant[0] == meant[1]);

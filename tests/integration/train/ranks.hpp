@@ -15,6 +15,7 @@
 
 namespace train_test {
 
+using overlap_test::eager_shards;
 using overlap_test::eager_target;
 using overlap_test::expect;
 using overlap_test::Rank;
@@ -75,7 +76,7 @@ inline Result<TrainingGraph> step_of(const Way& way, uint32_t ranks, int64_t row
 
 inline Result<Executor> open(Rank& r, const Way& way, const TrainingGraph& step) {
   return Executor::open(step, r.device, way.strategy, r.size > 1 ? r.comm : Communicator(),
-                        {.target = eager_target()});
+                        {.target = way.strategy.sharded ? eager_shards() : eager_target()});
 }
 
 // This rank's part of a step's samples: as many as in a full step, as far as there are some left.
@@ -89,15 +90,19 @@ inline Samples part(const Rank& r, uint64_t seed, int64_t all = batch) {
 
 // What each rank has in the end.
 inline std::vector<Everything> everyones(const Device& device, uint32_t size,
-                                         const std::function<Result<Everything>(Rank&)>& body) {
+                                         const std::function<Result<Everything>(Rank&)>& body,
+                                         CommOptions options = {}) {
   std::vector<Everything> out(size);
   std::mutex mutex;
-  together(device, size, [&](Rank& r) -> Status {
-    const Everything found = TN_TRY(body(r));
-    const std::lock_guard lock(mutex);
-    out[r.rank] = found;
-    return {};
-  });
+  together(
+      device, size,
+      [&](Rank& r) -> Status {
+        const Everything found = TN_TRY(body(r));
+        const std::lock_guard lock(mutex);
+        out[r.rank] = found;
+        return {};
+      },
+      std::move(options));
   return out;
 }
 
