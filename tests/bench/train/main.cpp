@@ -67,19 +67,31 @@ void options_of(const std::string& model, uint32_t batch) {
     option(name + "cudnn_exhaustive_search", task, "off", joined(base, {"cudnn_exhaustive_search=true"}),
            joined(base, {"cudnn_exhaustive_search=false"}));
   }
+  const Options scaled{"amp=true", "amp_level=O2", "amp_dtype=f16"};
+  option(model + "/f16/finite check", task, "each gradient by itself", scaled,
+         joined(scaled, {"check=apart"}));
+  option(model + "/f32/auto", task, "off", {"auto=true"}, {});
   option(model + "/bf16/amp_level", task, "O1", {"amp=true", "amp_level=O2"}, {"amp=true", "amp_level=O1"});
 }
 
 // Two ranks with one processor each.
-void between_ranks(const std::string& model, uint32_t batch) {
+void between_ranks(const std::string& model, uint32_t batch, bool half) {
   const Task task{.model = model, .batch = batch, .ranks = 2};
+  const Options base = half ? Options{"amp=true", "amp_level=O2"} : Options{};
   std::vector<Rider> riders;
-  riders.push_back({"ours", Racer::ours(task)});
-  riders.push_back({"fuse_all_reduce_ops=false", Racer::ours(task, {"fuse_all_reduce_ops=false"})});
-  riders.push_back({"bucket_mode=none", Racer::ours(task, {"bucket_mode=none"})});
-  riders.push_back({"torch DDP, gloo",
-                    Racer::torch(task, model == "resnet50" ? Options{"eager", "nhwc"} : Options{"eager"})});
-  contest(model + "/f32/2 ranks", std::move(riders));
+  riders.push_back({"ours", Racer::ours(task, base)});
+  for (const std::string other : {"fuse_all_reduce_ops=false", "bucket_mode=none", "sharded=true"})
+    riders.push_back({other, Racer::ours(task, joined(base, {other}))});
+  Options torch = half ? Options{"bf16", "eager"} : Options{"eager"};
+  if (model == "resnet50") torch.emplace_back("nhwc");
+  riders.push_back({"torch DDP, gloo", Racer::torch(task, torch)});
+  contest(model + (half ? "/bf16/2 ranks" : "/f32/2 ranks"), std::move(riders));
+}
+
+// A step as short as what a fetch takes: the host looks at one loss of sixteen, and runs ahead of the device between.
+void looking_seldom() {
+  const Task task{.model = "digits", .batch = 32};
+  option("digits/f32/fetch_every", task, "1", {"fetch_every=16"}, {});
 }
 
 }  // namespace
@@ -94,6 +106,8 @@ int main() {
     beside_torch(model, false);
     beside_torch(model, true);
     options_of(model, model == std::string("transformer") ? 8 : 16);
-    between_ranks(model, model == std::string("transformer") ? 8 : 16);
+    for (const bool half : {false, true})
+      between_ranks(model, model == std::string("transformer") ? 8 : 16, half);
   }
+  looking_seldom();
 }

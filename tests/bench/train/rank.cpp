@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_train_rank: one rank of ours, asked as peer.hpp says:
-//   bench_train_rank MODEL BATCH THREADS [device=NAME] [timeline=FILE] [NAME=VALUE…]
+//   bench_train_rank MODEL BATCH THREADS [device=NAME] [timeline=FILE] [check=apart] [NAME=VALUE…]
 //
-// "prepare" opens the executor and is answered with the number of its trained parameters; "step" takes a step and is answered with
-// its nanoseconds and its loss. With `timeline` every launch of all steps is in FILE at the end, for `tenon trace`.
+// "prepare" opens the executor and is answered with the number of its trained parameters; "step" takes as many steps as there are from
+// one fetch to the next and is answered with the nanoseconds of one and the last one's loss. `check=apart` looks at each gradient by
+// itself. With `timeline` every launch of all steps is in FILE at the end, for `tenon trace`.
 // Invariant: every step has the same batch, which comes from the host; of other devices than the CPU it is there already.
+#include "apart.hpp"
+
+#include "digits/network.hpp"
 #include "resnet/network.hpp"
 #include "transformer/network.hpp"
 
@@ -24,6 +28,7 @@ using namespace tenon;
 
 struct Settings {
   std::string model, threads, device = "cpu", timeline;
+  bool checks_apart = false;
   int64_t batch = 0;
   Strategy strategy{};
 };
@@ -64,13 +69,20 @@ class Rank {
     options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
     options.options["cpu.threads"] = s_.threads;
     options.options["cpu.cache"] = "off";  // what another day found is not measured
-    runtime_.emplace(TN_TRY(Runtime::open(std::move(options))));
-    device_.emplace(TN_TRY(runtime_->device(s_.device)));
     auto here = Rendezvous::from_environment();
     if (!here.ok() && here.code() != TN_NOT_FOUND) return std::move(here).failure();
+    TrainingGraph step = TN_TRY(training(here.ok() ? here->size : 1));
+    if (s_.checks_apart) step.graph = TN_TRY(bench::checked_apart(step.graph));
+    if (s_.strategy.auto_tune) {
+      s_.strategy =
+          TN_TRY(tune(step, s_.strategy, {.runtime = options, .device = s_.device, .batch = inputs_}))
+      .strategy;
+      for (const auto& [name, value] : s_.strategy.runtime()) options.options[name] = value;
+    }
+    runtime_.emplace(TN_TRY(Runtime::open(std::move(options))));
+    device_.emplace(TN_TRY(runtime_->device(s_.device)));
     Communicator comm;
     if (here.ok()) comm = TN_TRY(Communicator::create(*device_, here->store, here->rank, here->size));
-    const TrainingGraph step = TN_TRY(training(here.ok() ? here->size : 1));
     if (!s_.timeline.empty()) timeline_ = TN_TRY(Timeline::create(*device_));
     executor_.emplace(TN_TRY(Executor::open(step, *device_, s_.strategy, comm, {.timeline = timeline_})));
     TN_TRY(executor_->initialize(1));
@@ -98,13 +110,14 @@ class Rank {
   // No step comes any more.
   Status end() { return s_.timeline.empty() ? Status() : timeline_.write(s_.timeline); }
 
-  // The loss.
-  Result<float> step() {
+  // The loss of the last one.
+  Result<float> steps() {
     float loss = 0;
     const Binding fetch = fetched("loss", loss);
-    TN_TRY(executor_->run(inputs_, {&fetch, 1}));
+    for (uint32_t i = 0; i < s_.strategy.fetch_every; ++i) TN_TRY(executor_->run(inputs_, {&fetch, 1}));
     return loss;
   }
+  uint32_t steps_of_an_answer() const { return s_.strategy.fetch_every; }
 
  private:
   Result<TrainingGraph> training(uint32_t ranks) {
@@ -112,6 +125,7 @@ class Rank {
     options.ranks = ranks;
     if (s_.model == "resnet50") return residual(std::move(options));
     if (s_.model == "transformer") return decoding(std::move(options));
+    if (s_.model == "digits") return digits(std::move(options));
     return Status(TN_NOT_FOUND, "there is no model '" + s_.model + "'");
   }
 
@@ -134,6 +148,15 @@ class Rank {
     first_ = random_words(shape.batch * shape.length, static_cast<uint32_t>(shape.words), 7);
     second_ = random_words(shape.batch * shape.length, static_cast<uint32_t>(shape.words), 8);
     inputs_ = {fed("tokens", first_), fed("next", second_)};
+    return training_graph(network.graph(), "loss", options);
+  }
+
+  Result<TrainingGraph> digits(TrainingOptions options) {
+    const ::digits::Network network(s_.batch, true);
+    options.optimizer = {.op = Op::adam, .rate = 3e-3};
+    images_ = random_numbers(s_.batch * 8 * 8);
+    first_ = random_words(s_.batch, 10, 7);
+    inputs_ = {fed("image", images_), fed("label", first_)};
     return training_graph(network.graph(), "loss", options);
   }
 
@@ -161,16 +184,17 @@ void answer(Rank& rank, const std::string& line) {
     return;
   }
   const auto start = std::chrono::steady_clock::now();
-  const auto loss = rank.step();
+  const auto loss = rank.steps();
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
   if (!loss.ok()) return say_error(loss.error());
-  std::printf("%.0f %.6g\n", took.count(), static_cast<double>(*loss));
+  std::printf("%.0f %.6g\n", took.count() / rank.steps_of_an_answer(), static_cast<double>(*loss));
 }
 
 Result<Settings> read_settings(int argc, char** argv) {
   if (argc < 4)
     return Status(TN_INVALID,
-                  "usage: bench_train_rank MODEL BATCH THREADS [device=NAME] [timeline=FILE] [NAME=VALUE…]");
+                  "usage: bench_train_rank MODEL BATCH THREADS [device=NAME] [timeline=FILE] [check=apart] "
+                  "[NAME=VALUE…]");
   Settings out{.model = argv[1], .threads = argv[3], .batch = std::atol(argv[2])};
   for (int i = 4; i < argc; ++i) {
     const std::string word = argv[i];
@@ -181,6 +205,8 @@ Result<Settings> read_settings(int argc, char** argv) {
       out.device = value;
     else if (name == "timeline")
       out.timeline = value;
+    else if (word == "check=apart")
+      out.checks_apart = true;
     else
       TN_TRY(out.strategy.set(name, value));
   }
