@@ -66,13 +66,15 @@ Result<PlanOptions> State::planning() {
 
 Result<State::Work> State::work_of(const TrainingGraph& of) const {
   const passes::Options options = passes_for(of, strategy, device);
-  if (!is_sharded) return Work {
-      TN_TRY(passes::run(passes::Rewritten(of.graph), options))
-    };
+  Work out{passes::Rewritten(of.graph)};
+  if (!is_sharded) {
+    out.passed = TN_TRY(passes::run(std::move(out.passed), options));
+    return out;
+  }
   const passes::Options nodes{.prune = options.prune, .amp = options.amp, .pad = options.pad};
   const passes::Options places{
       .layout = options.layout, .addto = options.addto, .in_place = options.in_place};
-  Work out { TN_TRY(passes::run(passes::Rewritten(of.graph), nodes)) };
+  out.passed = TN_TRY(passes::run(std::move(out.passed), nodes));
   out.halves = TN_TRY(train::split(out.passed, step.divisor));
   out.halves->gradients = TN_TRY(passes::run(std::move(out.halves->gradients), places));
   return out;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tenon::train {
 namespace {
@@ -119,7 +120,7 @@ class Cutter {
   void note_operands(const Node& node) {
     const passes::OptimizerSlots slots = passes::optimizer_slots(node.op);
     const std::string& param = writer_.from(node.inputs[0]).name;
-    params_.emplace(param, 0);
+    params_.insert(param);
     std::vector<size_t> operands{0, slots.master_input};
     for (size_t k = 0; k < slots.states; ++k) operands.push_back(2 + k);
     for (const size_t at : operands) {
@@ -275,15 +276,13 @@ class Cutter {
   Value nothing() {
     if (summed_.index == TN_ABSENT)
       return writer_.add("training.nothing", Op::identity, {writer_.to().constant({f32, {}}, 0)}, {});
-    const Value none =
-        writer_.add("training.nothing", Op::mul, {summed_, writer_.to().constant({f32, {}}, 0)}, {});
-    return none;
+    return writer_.add("training.nothing", Op::mul, {summed_, writer_.to().constant({f32, {}}, 0)}, {});
   }
 
   passes::Rewriter& writer_;
   std::vector<Meaning> meanings_;  // of the old values
   std::unordered_map<std::string, std::vector<const Piece*>> pieces_{};
-  std::unordered_map<std::string, int> params_{};  // that are updated
+  std::unordered_set<std::string> params_{};  // that are updated
   std::vector<PieceUpdates::Whole> wholes_{};
   std::vector<PieceUpdates::Leaf> leaves_{};
   Value summed_{};  // the last

@@ -15,7 +15,8 @@ struct State::Cut {
 };
 
 Result<State::Cut> State::cut(const passes::Rewritten& second, std::span<const train::Piece> pieces) {
-  Cut out { TN_TRY(train::update_pieces(second, pieces, step.ranks)) };
+  auto in_pieces = TN_TRY(train::update_pieces(second, pieces, step.ranks));
+  Cut out{std::move(in_pieces)};
   if (out.updates.work.graph.outputs().empty()) return out;
   const passes::Options options{.prune = passes::PruneOptions{}, .in_place = strategy.passes().in_place};
   out.updates.work = TN_TRY(passes::run(std::move(out.updates.work), options));

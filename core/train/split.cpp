@@ -94,10 +94,8 @@ class Splitter {
 
   Result<Halves> run() {
     passes::Rewritten gradients = TN_TRY(first());
-    return Halves {
-      std::move(gradients), TN_TRY(second())
-      , std::move(crossings_)
-    };
+    passes::Rewritten updates = TN_TRY(second());
+    return Halves{std::move(gradients), std::move(updates), std::move(crossings_)};
   }
 
  private:
