@@ -97,7 +97,7 @@ class Averages {
   std::vector<std::vector<uint32_t>> reads_{};  // per launch: positions in exchanges_ whose sums it reads
   std::vector<std::vector<uint32_t>> waits_{};  // per launch: buckets that no launch before it has waited for
   std::vector<std::vector<uint32_t>>
-      weights_{};                 // per launch: gradients whose weights no launch before has waited for
+      weights_{};                 // per launch: gradients whose weights it is the first to read
   uint32_t first_late_ = 0;       // the first launch that needs a sum
   uint32_t first_with_all_ = 0;   // the first that needs all, and the divisor
   uint32_t divisor_ = TN_ABSENT;  // its number among what is bound

@@ -42,6 +42,16 @@ passes::Options passes_for(const TrainingGraph& step, const Strategy& strategy, 
   return options;
 }
 
+using Crossings = std::vector<train::Halves::Crossing>;
+
+// The full step's updates read the same of a shorter one.
+Result<Crossings> crossing_as(const State::Form& full, Crossings found) {
+  const bool same = std::equal(found.begin(), found.end(), full.crossings.begin(), full.crossings.end(),
+                               [](const auto& a, const auto& b) { return a.input == b.input; });
+  if (same) return found;
+  return Status(TN_INVALID, "executor: also: the step renews something by other values than the full one");
+}
+
 // Whether and why not launches are captured.
 Result<train::Replays> open_replays(const State& s, size_t inputs) {
   if (s.strategy.capture == false) return train::Replays("capture = false");
@@ -139,7 +149,7 @@ Status State::also(const TrainingGraph& shorter) {
   Work work = TN_TRY(work_of(shorter));
   Form form{.samples = shorter.samples};
   form.plan = TN_TRY(tenon::plan(work.first(), device, TN_TRY(planning())));
-  if (work.halves) form.crossings = std::move(work.halves->crossings);
+  if (work.halves) form.crossings = TN_TRY(crossing_as(full(), std::move(work.halves->crossings)));
   if (full().averages) form.averages = TN_TRY(full().averages->beside(shorter, form.plan, shorter.samples));
   train::Inputs::Shape shape = TN_TRY(inputs.shape(form.plan, step.divisor));
   if (without_samples == none && !step.divisor.empty()) TN_TRY(add_without_samples());

@@ -148,7 +148,7 @@ class TN_API Executor {
   Stream& stream() noexcept;
   uint64_t steps() const noexcept;
   ExecutorFigures figures() const;
-  const Plan& plan() const noexcept;
+  const Plan& plan() const noexcept;  // of a full step; in sharded mode of what comes before the sums
   const TrainingGraph& step() const noexcept;
   // What was put together, in a line each: subgraphs, updates, all-reduces. [any-thread; does not block; cannot fail]
   std::string summary() const;
