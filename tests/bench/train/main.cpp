@@ -80,12 +80,14 @@ void between_ranks(const std::string& model, uint32_t batch, bool half) {
   const Options base = half ? Options{"amp=true", "amp_level=O2"} : Options{};
   std::vector<Rider> riders;
   riders.push_back({"ours", Racer::ours(task, base)});
-  for (const std::string other : {"fuse_all_reduce_ops=false", "bucket_mode=none", "sharded=true"})
+  for (const std::string other : {"fuse_all_reduce_ops=false", "bucket_mode=none"})
     riders.push_back({other, Racer::ours(task, joined(base, {other}))});
   Options torch = half ? Options{"bf16", "eager"} : Options{"eager"};
   if (model == "resnet50") torch.emplace_back("nhwc");
   riders.push_back({"torch DDP, gloo", Racer::torch(task, torch)});
   contest(model + (half ? "/bf16/2 ranks" : "/f32/2 ranks"), std::move(riders));
+  option(model + (half ? "/bf16/sharded" : "/f32/sharded"), task, "off", joined(base, {"sharded=true"}),
+         base);
 }
 
 // A step as short as what a fetch takes: the host looks at one loss of sixteen, and runs ahead of the device between.
