@@ -56,8 +56,12 @@ Status write_failure(const char* what, const std::string& path, int number) {
   return Status(std::move(error));
 }
 
-// Whether it was to be had. Where the file system has no locks nobody has it, and nothing counts as left behind.
-bool lock(const Fd& fd) noexcept { return flock(fd.get(), LOCK_EX | LOCK_NB) == 0; }
+// Where the file system has no locks nobody has one, and nothing counts as left behind.
+enum class Lock : uint8_t { mine, anothers, unknown };
+Lock lock(const Fd& fd) noexcept {
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return Lock::mine;
+  return errno == EWOULDBLOCK ? Lock::anothers : Lock::unknown;
+}
 
 // Whether it is a regular file, and the one at `path`.
 bool is_named(const Fd& fd, const std::string& path) noexcept {
@@ -123,9 +127,9 @@ Result<FileWriter> FileWriter::create(const std::string& path) {
     Fd fd(open(partial.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (!fd && errno == EEXIST) continue;
     if (!fd) return write_failure("write", path, errno);
-    lock(fd);
-    if (is_named(fd, partial)) return FileWriter(path, std::move(partial), std::move(fd));
-    // Taken for left behind before it was locked: once more.
+    if (lock(fd) != Lock::anothers && is_named(fd, partial))
+      return FileWriter(path, std::move(partial), std::move(fd));
+    // Taken for left behind before it was locked, and removed by now or in a moment: once more.
   }
 }
 
@@ -159,7 +163,7 @@ void remove_partials(const std::string& folder, const std::function<bool(std::st
     if (whole.empty() || !wanted(whole)) continue;
     const std::string path = folder.empty() ? name : folder + "/" + name;
     const Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-    if (fd && lock(fd) && is_named(fd, path)) unlink(path.c_str());
+    if (fd && lock(fd) == Lock::mine && is_named(fd, path)) unlink(path.c_str());
   }
 }
 

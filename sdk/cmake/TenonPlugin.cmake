@@ -84,6 +84,8 @@ function(tenon_add_plugin)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME "tenon-${arg_NAME}" LIBRARY_OUTPUT_DIRECTORY "${output}"
     C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    # As it will be installed: what a build tree has it edited into ends with an empty entry, the working directory.
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON
     POSITION_INDEPENDENT_CODE ON LINK_DEPENDS "${exports}" TENON_MANIFEST "${manifest}")
   target_compile_features(${target} PRIVATE cxx_std_20)
   target_link_libraries(${target} PRIVATE Tenon::sdk ${arg_LIBRARIES})

@@ -115,6 +115,19 @@ std::vector<double> numbers_of(const conform::Tensor& tensor) {
   return out;
 }
 
+// Adam takes a step of the same length for any gradient that is not zero, so one that is rounding alone (the sum of what batch norm
+// made, whose mean is zero) goes anywhere.
+bool steps_by_rounding(const Graph& graph, const Tensors& exact) {
+  constexpr double rounding = 1e-6;  // of numbers about one
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const Graph::Node& node) {
+    if (node.op != Op::adam && node.op != Op::adamw) return false;
+    const uint32_t gradient = node.inputs[1];
+    if (graph.values()[gradient].role != Graph::Role::computed) return false;
+    const std::vector<double> numbers = numbers_of(exact.at(gradient));
+    return std::any_of(numbers.begin(), numbers.end(), [](double x) { return std::fabs(x) < rounding; });
+  });
+}
+
 double unit(DType dtype) { return dtype == f16 ? 0x1p-10 : dtype == bf16 ? 0x1p-7 : 0x1p-20; }
 
 }  // namespace
@@ -140,6 +153,7 @@ TEST_CASE("passes: random graphs through random passes and a plan compute what a
     for (const passes::Master& master : work.masters) leaves.emplace(master.master, leaves.at(master.param));
     const Tensors given = bound(work.graph, leaves), exact = run(work.graph, given),
                   rounded = run_rounded(work.graph, given);
+    if (steps_by_rounding(work.graph, exact)) continue;
     const auto found = run_plan(*planned, device, stream, given);
     for (const Graph::Output& output : work.graph.outputs()) {
       const DType dtype = work.graph.values()[output.value].spec.dtype;

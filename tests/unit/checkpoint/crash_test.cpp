@@ -4,11 +4,15 @@
 #include "tensors.hpp"
 
 #include "base/child.hpp"
+#include "base/fd.hpp"
 #include "base/file_stream.hpp"
 #include "support/full.hpp"
 #include "support/temp_folder.hpp"
 
 #include <doctest/doctest.h>
+
+#include <fcntl.h>
+#include <sys/file.h>
 
 #include <cerrno>
 #include <csignal>
@@ -155,6 +159,24 @@ TEST_CASE("checkpoint crash: a part that is taken for left behind before it is l
   }
   CHECK(holds(Checkpoint::read(folder / "x"), tensors.all()));
   CHECK(count_in(folder) == 1);
+}
+
+TEST_CASE("checkpoint crash: a part that somebody is about to remove as left behind is made once more") {
+  const TempFolder folder;
+  const Tensors tensors = small();
+  base::Fd remover;  // it has the lock, and has not removed it yet
+  std::string its;
+  {
+    const Planned plan(2, [&] {
+      for (const auto& entry : fs::directory_iterator(folder.path())) its = entry.path().string();
+      remover = base::Fd(open(its.c_str(), O_RDWR | O_CLOEXEC));
+      REQUIRE((remover && flock(remover.get(), LOCK_EX | LOCK_NB) == 0));
+    });
+    REQUIRE(Checkpoint::write(folder / "x", tensors.all()).ok());
+    CHECK(plan.was_met());
+  }
+  CHECK(fs::exists(its));  // nobody but who has its lock touches it
+  CHECK(holds(Checkpoint::read(folder / "x"), tensors.all()));
 }
 
 TEST_CASE("checkpoint crash: where the file system has no locks writing goes on, and parts stay") {
