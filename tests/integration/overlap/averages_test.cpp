@@ -110,7 +110,7 @@ class Training {
 
 TEST_CASE("averages: they are those of one all-reduce per tensor, bit for bit") {
   const uint64_t seed = tenon::test::seed();
-  const auto worlds = tenon::test::full_or<uint64_t>("worlds", 12, 1'000);
+  const auto worlds = tenon::test::full_or<uint64_t>("worlds", 12, tenon::test::under_tsan ? 200 : 1'000);
   const Device device = open_cpu();
   for (uint64_t i = 0; i < worlds; ++i) {
     std::mt19937_64 random(seed + i);

@@ -189,7 +189,7 @@ Result<Values> train_sharded(Rank& r, const std::vector<Gradient>& model) {
 TEST_CASE(
     "sharded: shards hold the averages of one all-reduce per tensor, and gathers make parameters whole") {
   const uint64_t seed = tenon::test::seed();
-  const auto worlds = tenon::test::full_or<uint64_t>("worlds", 6, 1'000);
+  const auto worlds = tenon::test::full_or<uint64_t>("worlds", 6, tenon::test::under_tsan ? 200 : 1'000);
   const Device device = open_cpu();
   for (uint64_t i = 0; i < worlds; ++i) {
     std::mt19937_64 random(seed + i);

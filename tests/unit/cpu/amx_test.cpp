@@ -105,7 +105,7 @@ TEST_CASE("amx: every size around a tile, turned or not") {
   Random random(tenon::test::seed());
   const std::vector<int64_t> sizes = {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65},
                              depths = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 65, 97, 128};
-  const auto each = tenon::test::full_or<size_t>("depths for each pair of sizes", 2, depths.size());
+  const auto each = tenon::test::full_numbers_or<size_t>("depths for each pair of sizes", 2, depths.size());
   size_t depth = 0;
   for (const int64_t m : sizes) {
     for (const int64_t n : sizes) {

@@ -218,7 +218,7 @@ TEST_CASE("attention: a mask repeated by broadcast is the mask written out") {
 }
 
 TEST_CASE("attention: thousands of keys, and memory that does not grow with their square") {
-  const auto rows = tenon::test::full_or<int>("rows looked at for each type", 12, 400);
+  const auto rows = tenon::test::full_numbers_or<int>("rows looked at for each type", 12, 400);
   Random random(tenon::test::seed());
   Bench bench;
   for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16}) {

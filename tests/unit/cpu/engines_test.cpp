@@ -256,7 +256,7 @@ void check_programs(const std::string& isa, bool integers, uint64_t rounds) {
   CHECK(generated * 4 > rounds);
 }
 
-uint64_t rounds() { return tenon::test::full_or<uint64_t>("programs", 300, 5000); }
+uint64_t rounds() { return tenon::test::full_numbers_or<uint64_t>("programs", 300, 5000); }
 
 }  // namespace
 

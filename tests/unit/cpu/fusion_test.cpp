@@ -124,7 +124,7 @@ TEST_CASE("fusion: add3 in one pass equals two adds, bit for bit") {
 }
 
 TEST_CASE("fusion: random groups with broadcast and several outputs equal their parts, bit for bit") {
-  const auto rounds = tenon::test::full_or<uint64_t>("groups for each dtype", 20, 500);
+  const auto rounds = tenon::test::full_numbers_or<uint64_t>("groups for each dtype", 20, 500);
   Random random(tenon::test::seed());
   Bench bench;
   for (const uint32_t dtype :

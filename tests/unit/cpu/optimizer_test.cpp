@@ -208,7 +208,7 @@ Scalars some_scalars() {
 }  // namespace
 
 TEST_CASE("optimizer: a group of mixed optimizers, dtypes and sizes equals its nodes, bit for bit") {
-  const auto rounds = tenon::test::full_or<uint64_t>("groups", 4, 60);
+  const auto rounds = tenon::test::full_numbers_or<uint64_t>("groups", 4, 60);
   Random random(tenon::test::seed());
   Bench bench;
   for (uint64_t round = 0; round < rounds; ++round) {

@@ -234,7 +234,7 @@ TEST_CASE(
   Random random(tenon::test::seed());
   std::vector<uint32_t> ops{TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
                             TN_OP_silu_grad};
-  const auto of_each = tenon::test::full_or<size_t>("activations of each type", 1, ops.size());
+  const auto of_each = tenon::test::full_numbers_or<size_t>("activations of each type", 1, ops.size());
   for (const uint32_t dtype : float_types) {
     std::shuffle(ops.begin(), ops.end(), random);
     for (const uint32_t op : std::span(ops).first(of_each)) {

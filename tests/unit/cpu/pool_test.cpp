@@ -141,7 +141,7 @@ TEST_CASE(
     "pool: windows of every form over images in every order of memory give what a loop over them gives") {
   Random random(tenon::test::seed());
   Bench bench;
-  const int rounds = tenon::test::full_or("pools", 60, 1000);
+  const int rounds = tenon::test::full_numbers_or("pools", 60, 1000);
   for (int round = 0; round < rounds; ++round) {
     const Form form = random_form(random);
     const uint32_t dtypes[] = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64};

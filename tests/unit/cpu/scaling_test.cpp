@@ -91,7 +91,7 @@ TEST_CASE("scaling: a scale that would become infinite stays, one that would fal
 }
 
 TEST_CASE("scaling: one value that is not finite is found wherever it stands, in every type") {
-  const auto rounds = tenon::test::full_or<int>("places for each type and value", 6, 60);
+  const auto rounds = tenon::test::full_numbers_or<int>("places for each type and value", 6, 60);
   Random random(tenon::test::seed());
   Bench bench;
   const Number inf = std::numeric_limits<Number>::infinity(), nan = std::numeric_limits<Number>::quiet_NaN();

@@ -106,7 +106,7 @@ void check(const std::string& way, const Function& f, const Tensor& x, const Ten
 }  // namespace
 
 TEST_CASE("vector math: every function of f32 is within its tolerance on samples of all bit patterns") {
-  const auto step = tenon::test::full_or<uint32_t>("bit patterns apart", 65521, 257);
+  const auto step = tenon::test::full_numbers_or<uint32_t>("bit patterns apart", 65521, 257);
   const Tensor x = samples_of_f32(step);
   for (const Strategy& strategy : strategies()) {
     Bench bench = bench_of(strategy);
@@ -116,7 +116,7 @@ TEST_CASE("vector math: every function of f32 is within its tolerance on samples
 }
 
 TEST_CASE("vector math: functions of f64 are within four units on random bit patterns and where they turn") {
-  const auto count = tenon::test::full_or<int64_t>("numbers", 20'000, 1'000'000);
+  const auto count = tenon::test::full_numbers_or<int64_t>("numbers", 20'000, 1'000'000);
   Random random(tenon::test::seed());
   const Number inf = std::numeric_limits<Number>::infinity(), nan = std::numeric_limits<Number>::quiet_NaN();
   const std::vector<Number> edges = {0,      -0.0L,  inf,  -inf, nan,  0x1p-1074L, -0x1p-1074L, 1,      -1,
@@ -141,7 +141,7 @@ TEST_CASE("vector math: functions of f64 are within four units on random bit pat
 }
 
 TEST_CASE("vector math: every function of every half is rounded to one unit") {
-  const auto step = tenon::test::full_or<uint32_t>("bit patterns apart", 7, 1);
+  const auto step = tenon::test::full_numbers_or<uint32_t>("bit patterns apart", 7, 1);
   for (const Strategy& strategy : strategies()) {
     Bench bench = bench_of(strategy);
     for (const uint32_t dtype : {TN_DTYPE_f16, TN_DTYPE_bf16}) {
@@ -215,7 +215,7 @@ TEST_CASE("vector math: far out gelu's gradient is 1 or 0, however large its pol
 }
 
 TEST_CASE("vector math: every f32 on a grid is cast to each half as it is rounded") {
-  const auto step = tenon::test::full_or<uint32_t>("bit patterns apart", 16381, 61);
+  const auto step = tenon::test::full_numbers_or<uint32_t>("bit patterns apart", 16381, 61);
   const Tensor x = samples_of_f32(step);
   for (const Strategy& strategy : strategies()) {
     Bench bench = bench_of(strategy);
