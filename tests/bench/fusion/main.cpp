@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
       {"scheduler", bench::scheduler_rows},
 #ifdef BENCH_KERNELS
       {"chains", bench::chain_rows},        {"norms", bench::norm_rows},    {"updates", bench::update_rows},
-      {"attention", bench::attention_rows}, {"matmul", bench::matmul_rows}, {"conv", bench::conv_rows},
+      {"attention", bench::attention_rows}, {"matmul", bench::matmul_rows}, {"linear", bench::linear_rows},
+      {"conv", bench::conv_rows},
 #endif
   };
   const std::vector<std::string_view> asked(argv + 1, argv + argc);

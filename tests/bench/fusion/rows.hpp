@@ -14,6 +14,7 @@ void norm_rows();
 void update_rows();
 void attention_rows();
 void matmul_rows();
+void linear_rows();
 void conv_rows();
 
 }  // namespace bench
