@@ -17,12 +17,15 @@ float multiply_adds() {
   float out = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : out)
   {
-    Vector sums[accumulators] = {}, factor = Vector{} + 0.999f, more = Vector{} + 0.001f;
+    // No two alike, none at rest, and every lane is wanted: else a compiler keeps one of them.
+    Vector sums[accumulators], factor = Vector{} + 0.999f, more = Vector{} + 0.001f;
+    for (int i = 0; i < accumulators; ++i) sums[i] = Vector{} + static_cast<float>(i + 2);
     for (int round = 0; round < rounds; ++round) {
 #pragma GCC unroll 16
       for (int i = 0; i < accumulators; ++i) sums[i] = sums[i] * factor + more;
     }
-    for (const Vector& sum : sums) out += sum[0];
+    for (const Vector& sum : sums)
+      for (size_t lane = 0; lane < sizeof(Vector) / sizeof(float); ++lane) out += sum[lane];
   }
   return out;
 }
