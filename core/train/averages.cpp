@@ -145,13 +145,8 @@ std::vector<Piece> Averages::pieces() const {
     for (const Shard::Part& part : shard.parts) {
       Piece& piece = out.emplace_back(
           Piece{.param = (*all_)[part.parameter].name, .first = part.first, .elements = part.elements});
-      const auto of = [&](tn_span span) {
-        span.offset += part.at * width;
-        span.bytes = part.elements * width;
-        return span;
-      };
-      piece.sum = of(shard.gradient);
-      piece.place = of(shard.parameter);
+      piece.sum = elements_of(shard.gradient, part.at, part.elements, width);
+      piece.place = elements_of(shard.parameter, part.at, part.elements, width);
     }
   }
   return out;

@@ -37,6 +37,7 @@ struct Form {
   std::vector<std::pair<uint32_t, tn_span>> fixed{};  // of these, what stays where it is
   // Sharded mode: outputs that this form's updates read, and what they call them.
   std::vector<Halves::Crossing> crossings{};
+  std::vector<std::pair<uint32_t, tn_span>> crossing_to{};  // by numbers of what the updates' caller binds
 
   // The launches' spans anew, of both turns. [one thread; does not block; cannot fail]
   void bind(const Lasting& lasting, const tn_span& block);

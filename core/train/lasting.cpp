@@ -30,13 +30,6 @@ bool renewed_in_place(const Plan& plan, const std::string& param) {
                      [&](const Plan::Renewal& renewal) { return renewal.param == param; });
 }
 
-// Elements of a span of as many bytes each.
-tn_span elements_of(tn_span whole, uint64_t first, uint64_t elements, uint64_t width) noexcept {
-  whole.offset += first * width;
-  whole.bytes = elements * width;
-  return whole;
-}
-
 }  // namespace
 
 Result<Lasting> Lasting::open(const Open& from, Device& device, Stream& stream, const Communicator& comm) {
@@ -148,7 +141,7 @@ Status Lasting::allocate(Stream& stream) {
   return {};
 }
 
-Result<Lasting::Named*> Lasting::find(std::string_view name) {
+Result<const Lasting::Named*> Lasting::find(std::string_view name) const {
   if (const auto found = known_.find(std::string(name)); found != known_.end()) return &found->second;
   std::vector<std::string_view> names;
   for (const Executor::Lasting& known : names_) names.push_back(known.name);
@@ -221,7 +214,7 @@ Result<std::vector<std::byte>> Lasting::get(Stream& stream, std::string_view nam
                                              : converted(home.spec.dtype, named.spec.dtype, bytes);
 }
 
-Result<tn_span> Lasting::place(std::string_view name) {
+Result<tn_span> Lasting::place(std::string_view name) const {
   const Home& home = homes_[TN_TRY(find(name))->at];
   if (home.is_whole) return now(kept_[home.parts.front().at], turn_);
   return Status(TN_INVALID, "executor: " + base::quoted(name) + " is nowhere whole");

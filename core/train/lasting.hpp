@@ -33,7 +33,7 @@ class Lasting {
   // All ranks together for what they have pieces of.
   Result<std::vector<std::byte>> get(Stream& stream, std::string_view name);
   // Where it is now. [one thread; does not block; may fail]
-  Result<tn_span> place(std::string_view name);
+  Result<tn_span> place(std::string_view name) const;
   bool has(std::string_view name) const { return spec(name) != nullptr; }
   // As the step has it; nullptr for an unknown name. [one thread; does not block; cannot fail]
   const TensorSpec* spec(std::string_view name) const {
@@ -108,7 +108,7 @@ class Lasting {
   size_t add_home(const std::string& name, const TensorSpec& spec, bool is_whole);
   void pair_masters(const Open& from);
   Status allocate(Stream& stream);
-  Result<Named*> find(std::string_view name);
+  Result<const Named*> find(std::string_view name) const;
   tn_span now(const Kept& kept, uint32_t turn) const noexcept;
   Status write(Stream& stream, Home& to, DType from, std::span<const std::byte> bytes);
   Status put(Stream& stream, Home& to, std::span<const std::byte> bytes);

@@ -120,6 +120,7 @@ Status State::prepare(Form& form, size_t varying) {
 
 Status State::add(Form form, train::Inputs::Shape shape) {
   if (form.plan) TN_TRY(prepare(form, inputs.count()));
+  find_crossings(form);
   inputs.add(std::move(shape));
   forms.push_back(std::move(form));
   bind();

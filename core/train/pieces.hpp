@@ -13,6 +13,13 @@
 
 namespace tenon::train {
 
+// Elements of a span, of `width` bytes each. [any-thread; does not block; cannot fail]
+inline tn_span elements_of(tn_span whole, uint64_t first, uint64_t elements, uint64_t width) noexcept {
+  whole.offset += first * width;
+  whole.bytes = elements * width;
+  return whole;
+}
+
 // Elements of a trained parameter, in the order in which they lie.
 struct Piece {
   std::string param{};

@@ -71,15 +71,20 @@ Status State::add_without_samples_sharded() {
   return {};
 }
 
+void State::find_crossings(Form& form) const {
+  for (const train::Halves::Crossing& crossing : form.crossings)
+    form.crossing_to.emplace_back(updates[half_of(form)]->plan.state().names.at(crossing.input),
+                                  form.find(crossing.output)->place.span());
+}
+
 // What follows the sums of a step of `form`.
 Status State::update(Form& form) {
-  std::optional<Form>& second = updates[form.samples > 0 ? 0 : 1];
+  std::optional<Form>& second = updates[half_of(form)];
   if (second) {
-    for (size_t i = 0; i < form.crossings.size(); ++i) {
-      const auto number = second->plan.state().names.find(form.crossings[i].input);
-      const tn_span place = form.find(form.crossings[i].output)->place;
-      second->bound[number->second] = place;
-      second->launches.put(number->second, place);
+    for (size_t i = 0; i < form.crossing_to.size(); ++i) {
+      const auto& [number, place] = form.crossing_to[i];
+      second->bound[number] = place;
+      second->launches.put(number, place);
       second->replays.put(i, place);
     }
     TN_TRY(launch(*second, false));

@@ -47,9 +47,8 @@ struct Executor::State {
   const Form& full() const noexcept { return forms.front(); }
   // A checkpoint; in sharded mode all ranks bring what they have, and one writes.
   bool writes() const noexcept { return !is_sharded || comm.rank() == 0; }
-  const std::optional<Form>& updates_of(const Form& form) const noexcept {
-    return updates[form.samples > 0 ? 0 : 1];
-  }
+  static size_t half_of(const Form& form) noexcept { return form.samples > 0 ? 0 : 1; }
+  const std::optional<Form>& updates_of(const Form& form) const noexcept { return updates[half_of(form)]; }
   // An output of a form or of its updates; nullptr for another name.
   const Form::Output* find(const Form& form, std::string_view output) const noexcept;
 
@@ -69,8 +68,6 @@ struct Executor::State {
 
   // How plans of this step are made. [one thread; may block; may fail]
   Result<PlanOptions> planning();
-  // The form's outputs, launches and replays; its plan and averages stand. [one thread; may block; may fail]
-  Status complete(Form& form, size_t varying);
   // Into `forms`, all of which are bound; until then nothing has changed. [one thread; may block; may fail]
   Status add(Form form, train::Inputs::Shape shape);
   // The step as passes leave it, and in sharded mode its halves, of which forms are the first one. [one thread; may fail]
@@ -94,6 +91,8 @@ struct Executor::State {
   Result<Cut> cut(const passes::Rewritten& second, std::span<const train::Piece> pieces);
   Status open_updates(size_t which, Plan plan, const Form& first);
   Status prepare(Form& form, size_t varying);
+  Status complete(Form& form, size_t varying);
+  void find_crossings(Form& form) const;
   Status launch(Form& form, bool by_hand);
   Status update(Form& form);
   Status enqueue(Form& form, size_t shape, std::span<const Binding> given);

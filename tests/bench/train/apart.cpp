@@ -2,8 +2,10 @@
 // apart.cpp: the graph's text, with one of its lines written anew.
 #include "apart.hpp"
 
+#include <algorithm>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace bench {

@@ -35,7 +35,6 @@ Result<TrainingGraph> step_for(const Course& course, uint32_t ranks, int64_t row
   options.clip_norm = course.way.clip_norm;
   if (course.scaling) options.scaling = course.scaling;
   options.ranks = ranks;
-  if (rows != full) options.samples = static_cast<uint64_t>(rows);
   options.samples = static_cast<uint64_t>(rows);
   options.full_batch = static_cast<uint64_t>(full);
   return training_graph(network(rows, course.hidden), "loss", options);
