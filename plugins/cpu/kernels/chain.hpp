@@ -110,7 +110,9 @@ class Chain {
   uint32_t place_in_slots();
 
   struct Code;
-  class Generation;
+  struct Script;
+  class Writer;
+  friend class Joined;
   // nullptr: action by action. [may throw bad_alloc]
   std::shared_ptr<const Code> generated(bool stores) const;
   void run(const Code& code, const Stretch& stretch, uint32_t n) const noexcept;

@@ -11,4 +11,10 @@ namespace tenon::cpu {
 TENON_CPU_LOOP float fast_exp(float x) { return formulas::exp(Scalar<float, false>(x)).v; }
 TENON_CPU_LOOP double fast_exp(double x) { return formulas::exp(Scalar<double, false>(x)).v; }
 
+// The same of x ≤ 0, for less.
+template <class T>
+TENON_CPU_LOOP T fast_exp_of_negative(T x) {
+  return formulas::exp_of_negative(Scalar<T, false>(x)).v;
+}
+
 }  // namespace tenon::cpu

@@ -98,6 +98,20 @@ TENON_CPU_LOOP N exp(N x) {
   return power_of_e(x).value();
 }
 
+// exp(x) of x ≤ 0, bit for bit and for less; up to 40 it is as near, and beyond it is nothing.
+template <class N>
+TENON_CPU_LOOP N exp_of_negative(N x) {
+  using R = typename N::Real;
+  using U = typename N::Unsigned;
+  using K = Reduction<R>;
+  constexpr int lift = sizeof(R) == 4 ? 64 : 512;  // keeps the power normal until the last product
+  constexpr R back = sizeof(R) == 4 ? R(0x1p-64) : R(0x1p-512);
+  const auto [shifted, r] = reduced(greater(N(K::lowest), x));
+  const auto zero = bits(N(std::bit_cast<R>(std::bit_cast<U>(K::to_whole) - U(K::bias + lift))));
+  const N power = N::from_bits(shl(bits(shifted) - zero, K::mantissa));
+  return (madd(exp_tail(r), r * r, r) + N(1)) * power * N(back);
+}
+
 // 1/(1 + e^-x) without overflow on either side.
 template <class N>
 TENON_CPU_LOOP N sigmoid(N x) {

@@ -175,6 +175,19 @@ Result<Chain> FusedNodes::read(std::span<const uint32_t> tensors) {
   return chain;
 }
 
+Result<Chain> FusedNodes::read_again(std::span<const uint32_t> tensors) {
+  Chain chain(kernel_class(fragment_, fragment_.nodes()[kernel_]));
+  for (uint32_t n = first_; n < kernel_; ++n) {
+    const uint32_t made = fragment_.nodes()[n].outputs[0];
+    const bool read = std::find(tensors.begin(), tensors.end(), made) != tensors.end();
+    if (read && !wanted(made, kernel_ + 1)) return chain;
+  }
+  Values values{chain, std::vector<Value>(fragment_.tensors().size(), Chain::none)};
+  for (const uint32_t tensor : tensors) chain.result(TN_TRY(value_of(values, tensor)));
+  if (!chain.finish()) return Status(TN_INTERNAL, "more values before a kernel than a chain holds");
+  return chain;
+}
+
 Result<Chain> FusedNodes::write(uint32_t tensor) {
   const tn_node& kernel = fragment_.nodes()[kernel_];
   Chain chain(kernel_class(fragment_, kernel));

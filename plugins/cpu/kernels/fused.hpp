@@ -45,6 +45,9 @@ class FusedNodes {
 
   // The chain that gives the kernel these inputs of its node; before any `write`. [may fail]
   Result<Chain> read(std::span<const uint32_t> tensors);
+  // The chain that gives them once more, from memory, where the one of `read` has stored all of them that it made; else
+  // empty. [may fail]
+  Result<Chain> read_again(std::span<const uint32_t> tensors);
   // The chain that takes the kernel's output of the whole shape; empty when nobody wants it and nothing else is to be
   // made. [may fail]
   Result<Chain> write(uint32_t tensor);

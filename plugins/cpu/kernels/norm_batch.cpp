@@ -3,8 +3,10 @@
 //
 // Invariant: moments are joined from stretches that fit in L1, each taken about its own mean, so a mean far larger than the
 // spread costs no accuracy.
+#include "joined.hpp"
 #include "norm.hpp"
 #include "norm_channels.hpp"
+#include "norm_formulas.hpp"
 #include "norm_loops.hpp"
 
 #include <cmath>
@@ -30,9 +32,26 @@ class BatchNorm final : public ChannelStep {
         momentum_(author::attribute_f64(node, "momentum").value_or(0)),
         in_(std::move(in)),
         out_(std::move(out)),
-        places_(places) {}
+        places_(places) {
+    if constexpr (std::is_same_v<T, float>) generate();
+  }
 
  private:
+  // Of pixels, whose coefficients lie side by side as elements do.
+  void generate() {
+    using N = Joined::Number;
+    if (!shape().pixels) return;
+    folding_ =
+        Joined(in_, false, nullptr, {Beside::changed, Beside::changed, Beside::one}, [](auto of, auto with) {
+          norm::fold(with[0], with[1], of[0], with[2]);
+          return N{};
+        });
+    if (out_.empty()) return;
+    applying_ = Joined(in_, true, &out_, {Beside::each, Beside::each, Beside::each}, [](auto of, auto with) {
+      return norm::normalised<N>(of[0], with[0], with[1], with[2]);
+    });
+  }
+
   const T* read(const Run& run, uint64_t at, uint32_t n, Chain::Scratch& scratch, bool stores) const {
     return static_cast<const T*>(in_.read(run, at, n, scratch, stores).value[0]);
   }
@@ -74,6 +93,9 @@ class BatchNorm final : public ChannelStep {
   }
 
   void fold_period(const Run& run, uint64_t from, uint64_t length, T weight, T* mean, T* spread) const {
+    if constexpr (std::is_same_v<T, float>) {
+      if (folding_) return folding_.run(run, from, length, {mean, spread, &weight});
+    }
     Chain::Scratch scratch;
     for (uint64_t done = 0; done < length; done += shape().tile) {
       const auto n = static_cast<uint32_t>(std::min(shape().tile, length - done));
@@ -142,6 +164,12 @@ class BatchNorm final : public ChannelStep {
   }
 
   void apply_pixels(const Run& run, uint64_t from, uint32_t n, uint64_t position) const override {
+    if constexpr (std::is_same_v<T, float>) {
+      if (applying_)
+        return applying_.run(run, from, n,
+                             {at(run, places_.centre) + position, at(run, places_.slope) + position,
+                              at(run, places_.level) + position});
+    }
     Chain::Scratch in, out;
     const T* const x = read(run, from, n, in, true);
     norm_loops<T>().normalise_each(static_cast<T*>(out_.target(run, from, out)), x,
@@ -153,6 +181,7 @@ class BatchNorm final : public ChannelStep {
   uint32_t op_;
   double epsilon_, momentum_;
   Chain in_, out_;
+  Joined folding_, applying_;
   Places places_;
 };
 

@@ -3,8 +3,10 @@
 // dx = slope·(dy − level − (x − mean)·tilt).
 //
 // Invariant: sums are kept in the kernel's type over at most 64 additions per lane, and in f64 beyond.
+#include "joined.hpp"
 #include "norm.hpp"
 #include "norm_channels.hpp"
+#include "norm_formulas.hpp"
 #include "norm_loops.hpp"
 
 namespace tenon::cpu {
@@ -20,21 +22,48 @@ struct Places {
 template <class T>
 class BatchNormGrad final : public ChannelStep {
  public:
-  BatchNormGrad(Builder& builder, const Channels& shape, uint32_t op, Chain in, Chain out,
+  // `again`: gives the apply what `in` gave the fold, and stored; or empty.
+  BatchNormGrad(Builder& builder, const Channels& shape, uint32_t op, Chain in, Chain again, Chain out,
                 const Places& places)
       : ChannelStep(builder, shape, op != TN_OP_batch_norm_grad_apply, !out.empty(), 3 * sizeof(T),
                     sizeof(T)),
         op_(op),
         in_(std::move(in)),
+        again_(std::move(again)),
         out_(std::move(out)),
-        places_(places) {}
+        places_(places) {
+    if constexpr (std::is_same_v<T, float>) generate();
+  }
 
  private:
+  // Of pixels, whose coefficients lie side by side as elements do.
+  void generate() {
+    using N = Joined::Number;
+    if (!shape().pixels) return;
+    folding_ = Joined(in_, !again_.empty(), nullptr, {Beside::changed, Beside::changed, Beside::each},
+                      [](auto of, auto with) {
+                        norm::dots(with[0], with[1], of[0], of[1], with[2]);
+                        return N{};
+                      });
+    if (out_.empty()) return;
+    applying_ = Joined(applied(), true, &out_, {Beside::each, Beside::each, Beside::each, Beside::each},
+                       [](auto of, auto with) {
+                         return norm::gradient<N>(of[0], of[1], with[0], with[1], with[2], with[3]);
+                       });
+  }
+
   struct Operands {
     const T *g, *x;
   };
-  Operands read(const Run& run, uint64_t at, uint32_t n, Chain::Scratch& scratch, bool stores) const {
-    const Chain::Tiles tiles = in_.read(run, at, n, scratch, stores);
+  // What the apply reads.
+  const Chain& applied() const { return again_.empty() ? in_ : again_; }
+  Operands read_to_fold(const Run& run, uint64_t at, uint32_t n, Chain::Scratch& scratch) const {
+    return operands(in_.read(run, at, n, scratch, !again_.empty()));
+  }
+  Operands read_to_apply(const Run& run, uint64_t at, uint32_t n, Chain::Scratch& scratch) const {
+    return operands(applied().read(run, at, n, scratch, true));
+  }
+  static Operands operands(const Chain::Tiles& tiles) {
     return {static_cast<const T*>(tiles.value[0]), static_cast<const T*>(tiles.value[1])};
   }
   T* at(const Run& run, const Place& place) const { return reinterpret_cast<T*>(run.at(place)); }
@@ -48,7 +77,7 @@ class BatchNormGrad final : public ChannelStep {
   void fold_plane(const Run& run, uint64_t from, uint32_t n, uint64_t channel, ChannelSums& sums,
                   uint64_t count) const override {
     Chain::Scratch scratch;
-    const Operands operands = read(run, from, n, scratch, false);
+    const Operands operands = read_to_fold(run, from, n, scratch);
     const Dots more = norm_loops<T>().dots(operands.g, operands.x, at(run, places_.mean)[channel], n);
     join(sums, count, {more.sum, more.product}, n);
   }
@@ -71,9 +100,12 @@ class BatchNormGrad final : public ChannelStep {
   void fold_period(const Run& run, uint64_t from, T* sum, T* product) const {
     Chain::Scratch scratch;
     const uint64_t length = std::min(shape().period, shape().elements() - from);
+    if constexpr (std::is_same_v<T, float>) {
+      if (folding_) return folding_.run(run, from, length, {sum, product, at(run, places_.centre)});
+    }
     for (uint64_t done = 0; done < length; done += shape().tile) {
       const auto n = static_cast<uint32_t>(std::min(shape().tile, length - done));
-      const Operands operands = read(run, from + done, n, scratch, false);
+      const Operands operands = read_to_fold(run, from + done, n, scratch);
       norm_loops<T>().dots_each(sum + done, product + done, operands.g, operands.x,
                                 at(run, places_.centre) + done, n);
     }
@@ -110,7 +142,7 @@ class BatchNormGrad final : public ChannelStep {
                     uint64_t channel) const override {
     Chain::Scratch in, out;
     const auto all = static_cast<uint32_t>(planes * n);
-    const Operands operands = read(run, from, all, in, true);
+    const Operands operands = read_to_apply(run, from, all, in);
     T* const dx = static_cast<T*>(out_.target(run, from, out));
     const T *mean = at(run, places_.mean) + channel, *slope = at(run, places_.slope) + channel,
             *level = at(run, places_.level) + channel, *tilt = at(run, places_.tilt) + channel;
@@ -122,8 +154,14 @@ class BatchNormGrad final : public ChannelStep {
   }
 
   void apply_pixels(const Run& run, uint64_t from, uint32_t n, uint64_t position) const override {
+    if constexpr (std::is_same_v<T, float>) {
+      if (applying_)
+        return applying_.run(run, from, n,
+                             {at(run, places_.centre) + position, at(run, places_.slope) + position,
+                              at(run, places_.level) + position, at(run, places_.tilt) + position});
+    }
     Chain::Scratch in, out;
-    const Operands operands = read(run, from, n, in, true);
+    const Operands operands = read_to_apply(run, from, n, in);
     norm_loops<T>().gradient_each(static_cast<T*>(out_.target(run, from, out)), operands.g, operands.x,
                                   at(run, places_.centre) + position, at(run, places_.slope) + position,
                                   at(run, places_.level) + position, at(run, places_.tilt) + position, n);
@@ -131,7 +169,8 @@ class BatchNormGrad final : public ChannelStep {
   }
 
   uint32_t op_;
-  Chain in_, out_;
+  Chain in_, again_, out_;
+  Joined folding_, applying_;
   Places places_;
 };
 
@@ -156,7 +195,9 @@ Status build(Builder& builder, const KernelGroup& group) {
   const Channels shape(x, Chain(class_of(dtype)).tile());
   Arrangement arrangement(builder, shape.order(x.rank()));
   FusedNodes fused(builder, arrangement, group);
-  Chain in = TN_TRY(fused.read({node.inputs, 2}));
+  Chain in = TN_TRY(fused.read({node.inputs, 2}))
+  , again(class_of(dtype));
+  if (node.op == TN_OP_batch_norm_grad) again = TN_TRY(fused.read_again({node.inputs, 2}));
   Chain out = stats ? Chain(class_of(dtype)) : TN_TRY(fused.write(node.outputs[0]));
   Places places;
   const Roles roles = roles_of(node.op, places);
@@ -166,8 +207,8 @@ Status build(Builder& builder, const KernelGroup& group) {
     *roles.outputs[i] = arrangement.statistic(node.outputs[i + (stats ? 0 : 1)], dtype);
   for (Place* place : {&places.centre, &places.slope, &places.level, &places.tilt})
     *place = builder.scratch(shape.coefficients() * sizeof(T));
-  builder.add(
-      std::make_unique<BatchNormGrad<T>>(builder, shape, node.op, std::move(in), std::move(out), places));
+  builder.add(std::make_unique<BatchNormGrad<T>>(builder, shape, node.op, std::move(in), std::move(again),
+                                                 std::move(out), places));
   return arrangement.finish();
 }
 

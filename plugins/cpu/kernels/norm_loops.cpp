@@ -5,6 +5,7 @@
 #include "norm_loops.hpp"
 
 #include "lanes.hpp"
+#include "norm_formulas.hpp"
 
 namespace tenon::cpu {
 namespace {
@@ -77,16 +78,6 @@ TENON_CPU_LOOP Dots dots(const T* g, const T* x, T mean, uint64_t n) {
 }
 
 template <class T>
-TENON_CPU_LOOP void fold_each(T* mean, T* spread, const T* x, T weight, uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) {
-    const T apart = x[i] - mean[i], moved = mean[i] + apart * weight;
-    spread[i] += apart * (x[i] - moved);
-    mean[i] = moved;
-  }
-}
-
-template <class T>
 TENON_CPU_LOOP void join_each(double* mean, double* spread, const T* more_mean, const T* more_spread,
                               double count, double more, uint64_t n) {
   const double share = more / (count + more), between = count * share;
@@ -99,58 +90,9 @@ TENON_CPU_LOOP void join_each(double* mean, double* spread, const T* more_mean, 
 }
 
 template <class T>
-TENON_CPU_LOOP void dots_each(T* sum, T* product, const T* g, const T* x, const T* mean, uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) {
-    sum[i] += g[i];
-    product[i] += g[i] * (x[i] - mean[i]);
-  }
-}
-
-template <class T>
 TENON_CPU_LOOP void add_each(double* to, const T* from, uint64_t n) {
 #pragma omp simd
   for (uint64_t i = 0; i < n; ++i) to[i] += static_cast<double>(from[i]);
-}
-
-template <class T>
-TENON_CPU_LOOP void normalise_run(T* y, const T* x, T mean, T slope, T level, uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * slope + level;
-}
-
-template <class T>
-TENON_CPU_LOOP void normalise_each(T* y, const T* x, const T* mean, const T* slope, const T* level,
-                                   uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean[i]) * slope[i] + level[i];
-}
-
-template <class T>
-TENON_CPU_LOOP void normalise_row(T* y, const T* x, T mean, T inverse, const T* scale, const T* bias,
-                                  uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * inverse * scale[i] + bias[i];
-}
-
-template <class T>
-TENON_CPU_LOOP void scale_row(T* y, const T* x, T inverse, const T* scale, uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) y[i] = x[i] * inverse * scale[i];
-}
-
-template <class T>
-TENON_CPU_LOOP void gradient_run(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt,
-                                 uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) dx[i] = slope * (g[i] - level - (x[i] - mean) * tilt);
-}
-
-template <class T>
-TENON_CPU_LOOP void gradient_each(T* dx, const T* g, const T* x, const T* mean, const T* slope,
-                                  const T* level, const T* tilt, uint64_t n) {
-#pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) dx[i] = slope[i] * (g[i] - level[i] - (x[i] - mean[i]) * tilt[i]);
 }
 
 template <class T>
@@ -188,24 +130,113 @@ TENON_CPU_LOOP Dots dots_row(const T* g, const T* x, const T* scale, T mean, T i
           static_cast<double>(total<T>(products[0]) + rest_product)};
 }
 
+// Loops of norm_formulas.hpp.
 template <class T>
-TENON_CPU_LOOP void gradient_row(T* dx, const T* g, const T* x, const T* scale, T mean, T inverse, T level,
-                                 T tilt, uint64_t n) {
+struct Each {
+  template <bool fused>
+  struct Fold {
+    static void run(T* mean, T* spread, const T* x, T weight, uint64_t n) {
 #pragma omp simd
-  for (uint64_t i = 0; i < n; ++i)
-    dx[i] = inverse * (g[i] * scale[i] - level - (x[i] - mean) * inverse * tilt);
-}
+      for (uint64_t i = 0; i < n; ++i) {
+        Scalar<T, fused> m = mean[i], s = spread[i];
+        norm::fold<Scalar<T, fused>>(m, s, x[i], weight);
+        mean[i] = m.v;
+        spread[i] = s.v;
+      }
+    }
+  };
+  template <bool fused>
+  struct DotsOf {
+    static void run(T* sum, T* product, const T* g, const T* x, const T* mean, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i) {
+        Scalar<T, fused> s = sum[i], p = product[i];
+        norm::dots<Scalar<T, fused>>(s, p, g[i], x[i], mean[i]);
+        sum[i] = s.v;
+        product[i] = p.v;
+      }
+    }
+  };
+  template <bool fused>
+  struct NormaliseRun {
+    static void run(T* y, const T* x, T mean, T slope, T level, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i) y[i] = norm::normalised<Scalar<T, fused>>(x[i], mean, slope, level).v;
+    }
+  };
+  template <bool fused>
+  struct NormaliseEach {
+    static void run(T* y, const T* x, const T* mean, const T* slope, const T* level, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        y[i] = norm::normalised<Scalar<T, fused>>(x[i], mean[i], slope[i], level[i]).v;
+    }
+  };
+  template <bool fused>
+  struct NormaliseRow {
+    static void run(T* y, const T* x, T mean, T inverse, const T* scale, const T* bias, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        y[i] = norm::normalised_in_row<Scalar<T, fused>>(x[i], mean, inverse, scale[i], bias[i]).v;
+    }
+  };
+  template <bool fused>
+  struct ScaleRow {
+    static void run(T* y, const T* x, T inverse, const T* scale, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        y[i] = norm::scaled_in_row<Scalar<T, fused>>(x[i], inverse, scale[i]).v;
+    }
+  };
+  template <bool fused>
+  struct GradientRun {
+    static void run(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        dx[i] = norm::gradient<Scalar<T, fused>>(g[i], x[i], mean, slope, level, tilt).v;
+    }
+  };
+  template <bool fused>
+  struct GradientEach {
+    static void run(T* dx, const T* g, const T* x, const T* mean, const T* slope, const T* level,
+                    const T* tilt, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        dx[i] = norm::gradient<Scalar<T, fused>>(g[i], x[i], mean[i], slope[i], level[i], tilt[i]).v;
+    }
+  };
+  template <bool fused>
+  struct GradientRow {
+    static void run(T* dx, const T* g, const T* x, const T* scale, T mean, T inverse, T level, T tilt,
+                    uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        dx[i] = norm::gradient_in_row<Scalar<T, fused>>(g[i], x[i], scale[i], mean, inverse, level, tilt).v;
+    }
+  };
+};
 
 }  // namespace
 
 template <class T>
 const NormLoops<T>& norm_loops() noexcept {
+  using E = Each<T>;
   static const NormLoops<T> loops = {
-      widest<moments<T>>(),       widest<squares<T>>(),       widest<dots<T>>(),
-      widest<fold_each<T>>(),     widest<join_each<T>>(),     widest<dots_each<T>>(),
-      widest<add_each<T>>(),      widest<normalise_run<T>>(), widest<normalise_each<T>>(),
-      widest<normalise_row<T>>(), widest<scale_row<T>>(),     widest<gradient_run<T>>(),
-      widest<gradient_each<T>>(), widest<dots_row<T>>(),      widest<gradient_row<T>>(),
+      widest<moments<T>>(),
+      widest<squares<T>>(),
+      widest<dots<T>>(),
+      widest_of<E::template Fold>(),
+      widest<join_each<T>>(),
+      widest_of<E::template DotsOf>(),
+      widest<add_each<T>>(),
+      widest_of<E::template NormaliseRun>(),
+      widest_of<E::template NormaliseEach>(),
+      widest_of<E::template NormaliseRow>(),
+      widest_of<E::template ScaleRow>(),
+      widest_of<E::template GradientRun>(),
+      widest_of<E::template GradientEach>(),
+      widest<dots_row<T>>(),
+      widest_of<E::template GradientRow>(),
   };
   return loops;
 }

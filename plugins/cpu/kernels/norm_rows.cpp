@@ -2,7 +2,9 @@
 // norm_rows.cpp: layer_norm and rms_norm: statistics of a row, then the row once more from L1.
 //
 // Invariant: a long row's moments are joined from stretches of one tile, each about its own mean.
+#include "joined.hpp"
 #include "norm.hpp"
+#include "norm_formulas.hpp"
 #include "norm_loops.hpp"
 #include "rows.hpp"
 
@@ -26,12 +28,29 @@ class RowNorm final : public RowStep {
         epsilon_(author::attribute_f64(node, "epsilon").value_or(0)),
         in_(std::move(in)),
         out_(std::move(out)),
-        places_(places) {}
+        places_(places) {
+    if constexpr (std::is_same_v<T, float>) generate();
+  }
 
   std::string engine() const override { return "norm"; }
 
  private:
   T* at(const Run& run, const Place& place) const { return reinterpret_cast<T*>(run.at(place)); }
+
+  // The pass that makes the result, to where that goes.
+  void generate() {
+    using N = Joined::Number;
+    if (out_.empty()) return;
+    if (centred_)
+      last_ =
+          Joined(Chain(), false, &out_, {Beside::each, Beside::one, Beside::one, Beside::each, Beside::each},
+                 [](auto, auto with) {
+                   return norm::normalised_in_row<N>(with[0], with[1], with[2], with[3], with[4]);
+                 });
+    else
+      last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::one, Beside::each},
+                     [](auto, auto with) { return norm::scaled_in_row<N>(with[0], with[1], with[2]); });
+  }
 
   void run_lane(const Run& run, uint64_t lane, uint64_t first, uint64_t end) const override {
     Chain::Scratch scratch;
@@ -44,10 +63,24 @@ class RowNorm final : public RowStep {
       if (T* const to = at(run, places_.out_mean); to != nullptr && centred_) to[row] = static_cast<T>(mean);
       if (T* const to = at(run, places_.out_inverse); to != nullptr) to[row] = static_cast<T>(inverse);
       if (out_.empty()) continue;
+      if constexpr (std::is_same_v<T, float>) {
+        if (last_) {
+          run_last(run, from, x, static_cast<float>(mean), static_cast<float>(inverse));
+          continue;
+        }
+      }
       T* const y = static_cast<T*>(out_.target_row(run, from, room(run, lane, 1)));
       normalise(run, y, x, static_cast<T>(mean), static_cast<T>(inverse));
       out_.write_row(run, from, shape().length, scratch, y);
     }
+  }
+
+  void run_last(const Run& run, uint64_t from, const float* x, float mean, float inverse) const {
+    const float* const scale = at(run, places_.scale);
+    if (centred_)
+      last_.run(run, from, shape().length, {x, &mean, &inverse, scale, at(run, places_.bias)});
+    else
+      last_.run(run, from, shape().length, {x, &inverse, scale});
   }
 
   double variance(const T* x, double& mean) const {
@@ -76,6 +109,7 @@ class RowNorm final : public RowStep {
   bool centred_;
   double epsilon_;
   Chain in_, out_;
+  Joined last_;
   Places places_;
 };
 

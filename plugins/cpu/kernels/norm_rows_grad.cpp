@@ -2,7 +2,9 @@
 // norm_rows_grad.cpp: layer_norm_grad and rms_norm_grad: dx row by row, the parameters' gradients as sums over rows.
 //
 // Invariant: the parameters' sums are kept in the kernel's type over at most 64 rows, then in f64, and joined lane by lane.
+#include "joined.hpp"
 #include "norm.hpp"
+#include "norm_formulas.hpp"
 #include "norm_loops.hpp"
 #include "rows.hpp"
 
@@ -23,7 +25,9 @@ class RowNormGrad final : public RowStep {
         centred_(centred),
         in_(std::move(in)),
         out_(std::move(out)),
-        places_(places) {}
+        places_(places) {
+    if constexpr (std::is_same_v<T, float>) generate();
+  }
 
   Status run(const Run& run) const override {
     run_lanes(run);
@@ -38,6 +42,18 @@ class RowNormGrad final : public RowStep {
   double* sums(const Run& run, uint64_t lane) const {
     return reinterpret_cast<double*>(run.at(places_.sums)) + lane * 2 * shape().length;
   }
+  // The pass that makes dx, to where that goes.
+  void generate() {
+    using N = Joined::Number;
+    if (out_.empty()) return;
+    last_ = Joined(
+        Chain(), false, &out_,
+        {Beside::each, Beside::each, Beside::each, Beside::one, Beside::one, Beside::one, Beside::one},
+        [](auto, auto with) {
+          return norm::gradient_in_row<N>(with[0], with[1], with[2], with[3], with[4], with[5], with[6]);
+        });
+  }
+
   T* row_of(const Run& run, uint64_t lane, uint32_t buffer) const {
     return reinterpret_cast<T*>(room(run, lane, buffer));
   }
@@ -77,6 +93,9 @@ class RowNormGrad final : public RowStep {
     const auto count = static_cast<double>(n);
     const T level = centred_ ? static_cast<T>(dots.sum / count) : T(0),
             tilt = static_cast<T>(dots.product / count);
+    if constexpr (std::is_same_v<T, float>) {
+      if (last_) return last_.run(run, row * n, n, {g, x, scale, &mean, &inverse, &level, &tilt});
+    }
     T* const dx = static_cast<T*>(out_.target_row(run, row * n, room(run, lane, 2)));
     norm_loops<T>().gradient_row(dx, g, x, scale, mean, inverse, level, tilt, n);
     out_.write_row(run, row * n, n, scratch, dx);
@@ -97,6 +116,7 @@ class RowNormGrad final : public RowStep {
 
   bool centred_;
   Chain in_, out_;
+  Joined last_;
   Places places_;
 };
 

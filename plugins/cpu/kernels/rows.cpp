@@ -12,6 +12,9 @@ namespace {
 constexpr uint64_t most_lanes = 64;
 constexpr uint64_t line_bytes = 64;
 
+// Rows a multiple of a page apart would share the same few lines of a cache, and a load from one look like a store to another.
+uint64_t apart(uint64_t lines) { return (lines + (lines % 64 == 0 ? 5 : 0)) * line_bytes; }
+
 uint64_t worth(uint64_t rows, uint64_t length, uint64_t most) {
   return std::clamp<uint64_t>(rows * length / parallel_grain, 1, std::max<uint64_t>(1, std::min(most, rows)));
 }
@@ -27,7 +30,7 @@ Rows Rows::by_work(uint64_t rows, uint64_t length) { return {rows, length, worth
 RowStep::RowStep(Builder& builder, const Rows& shape, uint32_t buffers, uint32_t class_bytes)
     : shape_(shape),
       buffers_(buffers),
-      row_bytes_((shape.length * class_bytes + line_bytes - 1) / line_bytes * line_bytes) {
+      row_bytes_(apart((shape.length * class_bytes + line_bytes - 1) / line_bytes)) {
   room_ = builder.scratch(shape.lanes * buffers * row_bytes_);
 }
 

@@ -4,6 +4,7 @@
 // Invariant: nothing overflows: exponents are at most 0.
 #include "softmax.hpp"
 
+#include "joined.hpp"
 #include "rows.hpp"
 #include "softmax_loops.hpp"
 
@@ -16,20 +17,53 @@ template <class T>
 class Softmax final : public RowStep {
  public:
   Softmax(Builder& builder, const Rows& shape, uint32_t op, Chain in, Chain out)
-      : RowStep(builder, shape, 3, sizeof(T)), op_(op), in_(std::move(in)), out_(std::move(out)) {}
+      : RowStep(builder, shape, 3, sizeof(T)), op_(op), in_(std::move(in)), out_(std::move(out)) {
+    if constexpr (std::is_same_v<T, float>) generate();
+  }
 
   std::string engine() const override { return "softmax"; }
 
  private:
+  // The last pass over a row, to where its results go. A row's numbers lie beside: terms and a factor, or dy, y and their
+  // product.
+  void generate() {
+    using N = Joined::Number;
+    if (out_.empty() || op_ == TN_OP_log_softmax) return;
+    if (op_ == TN_OP_softmax)
+      last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::one},
+                     [](auto, auto with) { return with[0] * with[1]; });
+    else
+      last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::each, Beside::one},
+                     [](auto, auto with) -> N { return with[1] * (with[0] - with[2]); });
+  }
+
   void run_lane(const Run& run, uint64_t lane, uint64_t first, uint64_t end) const override {
     Chain::Scratch scratch;
     void* const rows[] = {room(run, lane, 0), room(run, lane, 1)};
     for (uint64_t row = first; row < end && !out_.empty(); ++row) {
       const uint64_t from = row * shape().length;
       const Chain::Tiles read = in_.read_row(run, from, shape().length, scratch, rows);
+      const auto *a = static_cast<const T*>(read.value[0]), *b = static_cast<const T*>(read.value[1]);
+      if constexpr (std::is_same_v<T, float>) {
+        if (last_) {
+          run_last(run, from, reinterpret_cast<float*>(room(run, lane, 2)), a, b);
+          continue;
+        }
+      }
       T* const y = static_cast<T*>(out_.target_row(run, from, room(run, lane, 2)));
-      compute(y, static_cast<const T*>(read.value[0]), static_cast<const T*>(read.value[1]));
+      compute(y, a, b);
       out_.write_row(run, from, shape().length, scratch, y);
+    }
+  }
+
+  void run_last(const Run& run, uint64_t from, float* terms, const float* a, const float* b) const {
+    const uint64_t n = shape().length;
+    if (op_ == TN_OP_softmax) {
+      const auto factor = static_cast<float>(1 / log_sum(terms, a, n).sum);
+      last_.run(run, from, n, {terms, &factor});
+    } else {
+      const auto product = static_cast<float>(softmax_loops<float>().dot(a, b, n));
+      last_.run(run, from, n, {a, b, &product});
     }
   }
 
@@ -45,6 +79,7 @@ class Softmax final : public RowStep {
 
   uint32_t op_;
   Chain in_, out_;
+  Joined last_;
 };
 
 template <class T>

@@ -50,7 +50,7 @@ TENON_CPU_LOOP double exponentials(T* terms, const T* x, T shift, uint64_t n) {
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
 #pragma omp simd
-    for (uint64_t i = 0; i < now; ++i) terms[done + i] = fast_exp(x[done + i] - shift);
+    for (uint64_t i = 0; i < now; ++i) terms[done + i] = fast_exp_of_negative(x[done + i] - shift);
     all += sum(terms + done, now);
   }
   return all;
@@ -63,7 +63,7 @@ TENON_CPU_LOOP double sum_of_exponentials(const T* x, T shift, uint64_t n) {
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
 #pragma omp simd
-    for (uint64_t i = 0; i < now; ++i) terms[i] = fast_exp(x[done + i] - shift);
+    for (uint64_t i = 0; i < now; ++i) terms[i] = fast_exp_of_negative(x[done + i] - shift);
     all += sum(terms, now);
   }
   return all;
@@ -111,7 +111,7 @@ TENON_CPU_LOOP void gradient(T* dx, const T* dy, const T* y, T inner, uint64_t n
 template <class T>
 TENON_CPU_LOOP void shares(T* dx, const T* x, T shift, T factor, uint64_t n) {
 #pragma omp simd
-  for (uint64_t i = 0; i < n; ++i) dx[i] = factor * fast_exp(x[i] - shift);
+  for (uint64_t i = 0; i < n; ++i) dx[i] = factor * fast_exp_of_negative(x[i] - shift);
 }
 
 }  // namespace

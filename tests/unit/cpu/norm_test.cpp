@@ -130,6 +130,18 @@ Nodes row_gradient(Random& random, uint32_t dtype, const Dims& dims) {
   return g;
 }
 
+// [softmax, or its gradient, then a product].
+Nodes shares(Random& random, uint32_t dtype, const Dims& dims, uint32_t op) {
+  Nodes g;
+  std::vector<size_t> in{g.input(random, dtype, dims)};
+  if (op == TN_OP_softmax_grad) in.push_back(g.input(random, dtype, dims));
+  const size_t gate = g.input(random, dtype, dims), y = g.value(dtype, dims), z = g.value(dtype, dims);
+  g.nodes.push_back({op, in, {y}, {{"axis", -1}}});
+  g.nodes.push_back({TN_OP_mul, {y, gate}, {z}});
+  g.wanted = {y, z};
+  return g;
+}
+
 // Every way to run elementwise nodes; in a short run both engines on the widest instruction set.
 std::vector<Strategy> engines() {
   std::vector<Strategy> out = strategies();
@@ -198,6 +210,42 @@ TEST_CASE("layer and RMS norm: with their neighbours in one step they equal thei
       }
     }
   }
+}
+
+TEST_CASE("norms: generated code and loops of one instruction set give the same bits") {
+  const std::vector<Strategy> ways = strategies();
+  size_t compared = 0;
+  for (size_t i = 0; i + 1 < ways.size(); ++i) {
+    if (ways[i].isa != ways[i + 1].isa) continue;
+    CAPTURE(ways[i].isa);
+    Random random(tenon::test::seed());
+    std::vector<Nodes> all;
+    for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16}) {
+      for (const Dims& dims : images) {
+        all.push_back(forward(random, dtype, dims, Lies::pixels, random() % 2 == 0, TN_OP_relu));
+        all.push_back(backward(random, dtype, dims, Lies::pixels, random() % 2 == 0));
+      }
+      for (const Dims& dims : {Dims{7, 33}, Dims{3, 1024}, Dims{2, 2500}, Dims{30, 1}}) {
+        for (const uint32_t op : {TN_OP_layer_norm, TN_OP_rms_norm})
+          all.push_back(residual_norm(random, dtype, dims, op, false));
+        all.push_back(row_gradient(random, dtype, dims));
+        for (const uint32_t op : {TN_OP_softmax, TN_OP_softmax_grad})
+          all.push_back(shares(random, dtype, dims, op));
+      }
+    }
+    std::vector<std::vector<Tensor>> by_way[2];
+    for (size_t way = 0; way < 2; ++way) {
+      Bench bench = bench_of(ways[i + way]);
+      for (const Nodes& g : all) by_way[way].push_back(g.run_fused(bench));
+    }
+    for (size_t k = 0; k < all.size(); ++k) {
+      const Tensor& first = all[k].values[0];
+      CAPTURE(label(all[k].nodes.back().op, first.dtype, first.dims));
+      for (const size_t v : all[k].wanted) CHECK(by_way[0][k][v].bytes == by_way[1][k][v].bytes);
+      ++compared;
+    }
+  }
+  if (compared == 0) TENON_SKIP("jit", "no instruction set has both");
 }
 
 TEST_CASE("norms: the number of threads changes no bit") {

@@ -61,6 +61,7 @@ struct Memory {
   bool uniform = false;
   bool written = false;
   bool past_cache = false;  // too large to stay in a cache
+  bool near = false;        // in a cache already
 };
 
 class Program {

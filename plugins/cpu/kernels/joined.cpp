@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// joined.cpp: writing the code, and running it.
+//
+// Invariant: what changes beside is read through one pointer and written through another, so that the last few elements,
+// which are computed in a copy, are copied both ways.
+#include "joined.hpp"
+
+#if TENON_CPU_JIT
+#include "chain_writer.hpp"
+#include "jit/code.hpp"
+#include "tiles.hpp"
+#endif
+
+#include <algorithm>
+
+namespace tenon::cpu {
+
+#if TENON_CPU_JIT
+
+namespace {
+
+jit::Translated of(Joined::Number number) { return {Reg::f32, number.node}; }
+
+}  // namespace
+
+Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_list<Beside> beside,
+               const Formula& formula) {
+  if (in.reg_ != Reg::f32 || tile_engine.load(std::memory_order_relaxed) == TileEngine::interpreter) return;
+  Chain::Script script;
+  Chain::Writer before(in, script, stores, false);
+  if (!before.write()) return;
+  std::vector<Number> results, numbers;
+  for (size_t i = 0; i < in.results_.size(); ++i) results.push_back(before.result(i).f32());
+  for (const Beside kind : beside) {
+    const jit::Memory memory{.dtype = TN_DTYPE_f32, .uniform = kind == Beside::one, .near = true};
+    const auto which = static_cast<uint32_t>(numbers.size());
+    numbers.push_back(jit::load(script.program, script.add({.beside = which}, memory)).f32());
+  }
+  const Number value = formula(results, numbers);
+  for (uint32_t i = 0; i < numbers.size(); ++i) {
+    if (beside.begin()[i] != Beside::changed) continue;
+    const jit::Memory memory{.dtype = TN_DTYPE_f32, .written = true, .near = true};
+    jit::store(script.program, script.add({.beside = i}, memory), of(numbers[i]));
+  }
+  if (out != nullptr) {
+    Chain::Writer after(*out, script, true, false);
+    after.fill_hole(of(value));
+    if (!after.write()) return;
+  }
+  std::string why;
+  code_ = jit::assemble(script.program, isa(), why);
+  for (const Chain::Script::Pointer& pointer : script.pointers)
+    pointers_.push_back(
+        {.place = pointer.place, .element_bytes = pointer.element_bytes, .beside = pointer.beside});
+}
+
+void Joined::run(const Run& run, uint64_t at, uint64_t n,
+                 std::initializer_list<const float*> beside) const noexcept {
+  std::byte* pointers[jit::most_memories];
+  for (size_t i = 0; i < pointers_.size(); ++i) {
+    const Pointer& pointer = pointers_[i];
+    if (pointer.beside != Chain::none)
+      pointers[i] = reinterpret_cast<std::byte*>(const_cast<float*>(beside.begin()[pointer.beside]));
+    else
+      pointers[i] = run.at(pointer.place) + at * pointer.element_bytes;
+  }
+  code_->run(pointers, n, true);
+}
+
+#else
+
+Joined::Joined(const Chain&, bool, const Chain*, std::initializer_list<Beside>, const Formula&) {}
+void Joined::run(const Run&, uint64_t, uint64_t, std::initializer_list<const float*>) const noexcept {}
+
+#endif
+
+}  // namespace tenon::cpu

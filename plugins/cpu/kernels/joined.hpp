@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// joined.hpp: the chain before a kernel, the kernel's own arithmetic on each element, and the chain after it, as one piece of
+// generated code: one pass over memory, values in registers.
+//
+// Streams of operands then move side by side as the processor fetches them, where chain, loop and chain would take turns at a
+// tile of each.
+// Invariant: code gives what chain, loop and chain give, bit for bit, where the loop fuses products as the formula does.
+#pragma once
+
+#include "chain.hpp"
+#include "jit/traced.hpp"
+
+#include <functional>
+#include <initializer_list>
+
+namespace tenon::cpu {
+
+namespace jit {
+class Code;
+}
+
+// What the arithmetic has beside the chain's results: a number for each element, one for all, or one for each that it may
+// change.
+enum class Beside : uint8_t { each, one, changed };
+
+class Joined {
+ public:
+  using Number = jit::Traced<float>;
+  // What goes on to the chain after the kernel, of an element's results and of what stands beside.
+  using Formula = std::function<Number(std::span<const Number> results, std::span<Number> beside)>;
+
+  // None.
+  Joined() = default;
+  // `stores`: what else `in` makes is stored. None of f64, where a chain has no code, and where the processor or the plugin's
+  // option `engine` takes none. [may throw bad_alloc]
+  Joined(const Chain& in, bool stores, const Chain* out, std::initializer_list<Beside> beside,
+         const Formula& formula);
+
+  explicit operator bool() const noexcept { return code_ != nullptr; }
+  // Elements [at, at + n); beside[i] is of the element `at`, and is written if it changes. Only where there is code. [any-thread; cannot fail]
+  void run(const Run& run, uint64_t at, uint64_t n,
+           std::initializer_list<const float*> beside) const noexcept;
+
+ private:
+  struct Pointer {
+    Place place{};
+    uint32_t element_bytes = 0;
+    uint32_t beside = Chain::none;
+  };
+  std::vector<Pointer> pointers_;
+  std::shared_ptr<const jit::Code> code_;
+};
+
+}  // namespace tenon::cpu
