@@ -186,6 +186,14 @@ bool has_bf16_tiles() noexcept {
 #endif
 }
 
+bool has_quick_bf16_pairs() noexcept {
+#if defined(__x86_64__)
+  return has_avx512() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 unsigned affinity_count() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -33,6 +33,9 @@ bool has_avx512() noexcept;
 // True when the processor multiplies tiles of bf16 (AMX) and the system lends this process their registers, which the
 // first question asks for. [any-thread; does not block; cannot fail]
 bool has_bf16_tiles() noexcept;
+// True when vectors multiply pairs of bf16 (AVX512-BF16) faster than f32, as AMD's do; Intel's take twice as long for them as
+// for f32. [any-thread; cannot fail]
+bool has_quick_bf16_pairs() noexcept;
 // Processors this process may run on, at least 1. [any-thread; does not block; cannot fail]
 unsigned affinity_count() noexcept;
 // Keeps the calling thread on `processors`; best effort. [any-thread; does not block; cannot fail]

@@ -4,7 +4,6 @@
 // Invariant: an operand that a kernel does not read as it lies is first copied to dense memory of its type.
 #include "attention.hpp"
 
-#include "../driver.hpp"
 #include "attention_amx.hpp"
 #include "attention_backward.hpp"
 #include "attention_forward.hpp"
@@ -173,7 +172,7 @@ Status build_attention(Builder& builder, const tn_node& node, unsigned threads) 
   const NodeView view(builder.fragment(), index);
   const uint32_t dtype = view.in(0).dtype();
   if (dtype == TN_DTYPE_f64) return lower<double>(builder, view, TN_DTYPE_f64, threads);
-  if (dtype == TN_DTYPE_bf16 && node.op == TN_OP_attention && driver::has_bf16_tiles()) {
+  if (dtype == TN_DTYPE_bf16 && node.op == TN_OP_attention && multiplies_bf16()) {
     AttentionLowering lowering(builder, view, TN_DTYPE_bf16, TN_DTYPE_f32);
     return lowering.forward(attention_tiles_step, threads);
   }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_amx.cpp: keys and values become tiles once; then one task is a block of queries of one head.
 //
+// Where there are no tile registers, vectors of pairs multiply the same tiles.
 // Invariant: a slot's room is its own, and a worker holds tile registers only while it computes.
 #include "attention_amx.hpp"
 
+#include "../driver.hpp"
 #include "attention_tiles.hpp"
 #include "half_rows.hpp"
+#include "isa.hpp"
 
 #include <limits>
+#include <optional>
 
 namespace tenon::cpu {
 
@@ -20,7 +24,9 @@ constexpr uint32_t most_keys = 256;  // of a block: scores and shares fit L1 and
 class TilesStep final : public Step {
  public:
   TilesStep(const AttentionForm& form, const AttentionOperands& operands, Builder& builder, unsigned threads)
-      : form_(form),
+      : registers_(driver::has_bf16_tiles()),
+        products_(registers_ ? tile_products() : pair_products()),
+        form_(form),
         o_(operands),
         width_(whole_tiles(form.width)),
         keys_(whole_tiles(form.keys)),
@@ -31,7 +37,7 @@ class TilesStep final : public Step {
         packed_values_(builder.scratch(packed_bytes())),
         rooms_(builder.scratch(slots_ * room_bytes())) {}
 
-  std::string engine() const override { return "attention:amx"; }
+  std::string engine() const override { return registers_ ? "attention:amx" : "attention:bf16"; }
 
   Status run(const Run& run) const override {
     each(run, packs(), [&](std::byte*, int64_t task) { pack(run, task); });
@@ -62,16 +68,17 @@ class TilesStep final : public Step {
     constexpr uint64_t of_keys = sizeof(float) + sizeof(BF16), of_width = 2 * sizeof(float) + sizeof(BF16);
     return (most_keys * of_keys + width_ * of_width) * tile_queries;
   }
-  // Tiles multiply some eight times as fast as vectors.
+  // Tile registers multiply some eight times as fast as vectors of f32.
   double products() const noexcept {
-    return 0.25 * static_cast<double>(form_.matrices() * form_.queries) * static_cast<double>(form_.keys) *
-           static_cast<double>(form_.width);
+    return (registers_ ? 0.25 : 1.0) * static_cast<double>(form_.matrices() * form_.queries) *
+           static_cast<double>(form_.keys) * static_cast<double>(form_.width);
   }
 
   template <class Body>
   void each(const Run& run, int64_t tasks, Body&& body) const {
     run.team.run(slots_, 1, [&](uint64_t first, uint64_t end) {
-      const ThreadTiles tiles;
+      std::optional<ThreadTiles> tiles;
+      if (registers_) tiles.emplace();
       for (uint64_t slot = first; slot < end; ++slot) {
         std::byte* const room = run.at(rooms_) + slot * room_bytes();
         for (auto task = static_cast<int64_t>(slot); task < tasks; task += static_cast<int64_t>(slots_))
@@ -116,12 +123,13 @@ class TilesStep final : public Step {
     for (; block.key < visible; block.key += block.count) {
       block.count = static_cast<uint32_t>(std::min<int64_t>(most_keys, visible - block.key));
       const uint32_t whole = whole_tiles(block.count);
-      tile_scores(packed(run, packed_keys_, matrix, block.key), room.queries, whole, width_, room.scores);
+      products_.scores(packed(run, packed_keys_, matrix, block.key), room.queries, whole, width_,
+                       room.scores);
       const float scale = finish_scores(block, whole, room.scores);
       tile_soften(room.scores, whole, scale, softmax, room.shares);
       if (block.key > 0) attention_loops<float>().shrink(room.sums, width_, softmax);
-      tile_sums(packed(run, packed_values_, matrix, block.key), room.shares, whole, width_, block.key > 0,
-                room.sums);
+      products_.sums(packed(run, packed_values_, matrix, block.key), room.shares, whole, width_,
+                     block.key > 0, room.sums);
     }
     if (visible == 0) std::fill_n(room.sums, width_ * tile_queries, 0.0f);
     finish(run, room, softmax, matrix, query, count);
@@ -165,6 +173,8 @@ class TilesStep final : public Step {
     for (uint32_t q = 0; q < count; ++q) log[(query + q) * o_.log.row] = log_sum(softmax, q);
   }
 
+  bool registers_;
+  const TileProducts& products_;
   AttentionForm form_;
   AttentionOperands o_;
   uint32_t width_, keys_;  // of whole tiles
@@ -175,12 +185,18 @@ class TilesStep final : public Step {
 
 }  // namespace
 
+bool multiplies_bf16() noexcept {
+  return runs_avx512() && (driver::has_bf16_tiles() || driver::has_quick_bf16_pairs());
+}
+
 std::unique_ptr<Step> attention_tiles_step(const AttentionForm& form, const AttentionOperands& operands,
                                            Builder& builder, unsigned threads) {
   return std::make_unique<TilesStep>(form, operands, builder, threads);
 }
 
 #else
+
+bool multiplies_bf16() noexcept { return false; }
 
 std::unique_ptr<Step> attention_tiles_step(const AttentionForm& form, const AttentionOperands& operands,
                                            Builder& builder, unsigned threads) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_amx.hpp: attention of bf16 where the processor multiplies tiles of it (AMX).
+// attention_amx.hpp: attention of bf16 where the processor multiplies tiles (AMX) or pairs (AVX512-BF16) of it.
 //
 // Products are of bf16 and summed in f32; shares are rounded to bf16 before they meet v.
 // Invariant: as attention_forward.hpp: blocks of queries are independent, and scores never leave the caches.
@@ -9,7 +9,11 @@
 
 namespace tenon::cpu {
 
-// q, k, v and y are bf16, the mask is f32. Only where driver::has_bf16_tiles(). [any-thread; does not block; may throw
+// Whether there is a way, and it beats products of f32. [any-thread; cannot fail]
+bool multiplies_bf16() noexcept;
+
+// q, k, v and y are bf16, the mask is f32. Only where
+// multiplies_bf16(). [any-thread; does not block; may throw
 // bad_alloc]
 std::unique_ptr<Step> attention_tiles_step(const AttentionForm& form, const AttentionOperands& operands,
                                            Builder& builder, unsigned threads);

@@ -51,7 +51,45 @@ TENON_TILES inline void add_products(const BF16* upper, const BF16* lower, const
   _tile_dpbf16ps(3, 5, 7);
 }
 
+TENON_TILES void scores(const BF16* keys, const BF16* queries, uint32_t count, uint32_t width,
+                        float* out) noexcept {
+  meet_memory();
+  const uint32_t steps = width / tile_depth;
+  for (uint32_t key = 0; key < count; key += 2 * tile_rows) {
+    zero_sums();
+    const BF16* const upper = keys + static_cast<size_t>(key / tile_rows) * steps * tile_elements;
+    const BF16* const lower = upper + static_cast<size_t>(steps) * tile_elements;
+    for (uint32_t step = 0; step < steps; ++step)
+      add_products(upper + step * tile_elements, lower + step * tile_elements,
+                   queries + 2 * step * tile_elements);
+    store_sums(out + key * tile_queries);
+  }
+}
+
+TENON_TILES void sums(const BF16* values, const BF16* shares, uint32_t count, uint32_t width, bool accumulate,
+                      float* out) noexcept {
+  meet_memory();
+  const uint32_t tiles = width / tile_rows;
+  for (uint32_t tile = 0; tile < tiles; tile += 2) {
+    float* const square = out + tile * tile_rows * tile_queries;
+    if (accumulate)
+      load_sums(square);
+    else
+      zero_sums();
+    for (uint32_t step = 0; step < count / tile_depth; ++step) {
+      const BF16* const left = values + (static_cast<size_t>(step) * tiles + tile) * tile_elements;
+      add_products(left, left + tile_elements, shares + 2 * step * tile_elements);
+    }
+    store_sums(square);
+  }
+}
+
 }  // namespace
+
+const TileProducts& tile_products() noexcept {
+  static constexpr TileProducts own{.scores = scores, .sums = sums};
+  return own;
+}
 
 void pack_keys(const TileRows& source, BF16* tiles) noexcept {
   for (uint32_t half = 0; half < 2; ++half) {
@@ -75,39 +113,6 @@ void pack_queries(const TileRows& source, BF16* tiles) noexcept {
   for (uint32_t first = 0; first < source.width; first += tile_depth) {
     for (uint32_t half = 0; half < 2; ++half, tiles += tile_elements)
       pack_right(tile_at(source, half * tile_rows, first), tiles);
-  }
-}
-
-TENON_TILES void tile_scores(const BF16* keys, const BF16* queries, uint32_t count, uint32_t width,
-                             float* scores) noexcept {
-  meet_memory();
-  const uint32_t steps = width / tile_depth;
-  for (uint32_t key = 0; key < count; key += 2 * tile_rows) {
-    zero_sums();
-    const BF16* const upper = keys + static_cast<size_t>(key / tile_rows) * steps * tile_elements;
-    const BF16* const lower = upper + static_cast<size_t>(steps) * tile_elements;
-    for (uint32_t step = 0; step < steps; ++step)
-      add_products(upper + step * tile_elements, lower + step * tile_elements,
-                   queries + 2 * step * tile_elements);
-    store_sums(scores + key * tile_queries);
-  }
-}
-
-TENON_TILES void tile_sums(const BF16* values, const BF16* shares, uint32_t count, uint32_t width,
-                           bool accumulate, float* sums) noexcept {
-  meet_memory();
-  const uint32_t tiles = width / tile_rows;
-  for (uint32_t tile = 0; tile < tiles; tile += 2) {
-    float* const out = sums + tile * tile_rows * tile_queries;
-    if (accumulate)
-      load_sums(out);
-    else
-      zero_sums();
-    for (uint32_t step = 0; step < count / tile_depth; ++step) {
-      const BF16* const left = values + (static_cast<size_t>(step) * tiles + tile) * tile_elements;
-      add_products(left, left + tile_elements, shares + 2 * step * tile_elements);
-    }
-    store_sums(out);
   }
 }
 

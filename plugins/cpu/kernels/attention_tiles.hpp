@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_tiles.hpp: the inner loops of attention on tiles.
+// attention_tiles.hpp: the inner loops of attention on tiles of bf16.
 //
 // Invariant: as amx.hpp: a tile has no gaps.
 #pragma once
@@ -18,7 +18,7 @@ struct TileRows {
   uint32_t rows, width;
 };
 
-// All need a processor that runs them, and all but the packing a ThreadTiles.
+// All need AVX-512.
 
 // Keys as left operands: [2 tiles of keys][steps of 32 numbers].
 void pack_keys(const TileRows& source, BF16* tiles) noexcept;
@@ -27,12 +27,19 @@ void pack_values(const TileRows& source, BF16* tiles) noexcept;
 // Queries turned, as right operands: [steps of 32 numbers][2 tiles of queries].
 void pack_queries(const TileRows& source, BF16* tiles) noexcept;
 
-// scores[key][tile_queries] = keys · queries. `keys` and `width` are of whole tiles.
-void tile_scores(const BF16* keys, const BF16* queries, uint32_t count, uint32_t width,
-                 float* scores) noexcept;
-// sums[width][tile_queries] = (where `accumulate`, itself +) values · shares.
-void tile_sums(const BF16* values, const BF16* shares, uint32_t count, uint32_t width, bool accumulate,
-               float* sums) noexcept;
+// The two products, whichever way the processor multiplies tiles.
+struct TileProducts {
+  // scores[key][tile_queries] = keys · queries. `keys` and `width` are of whole tiles.
+  void (*scores)(const BF16* keys, const BF16* queries, uint32_t count, uint32_t width, float* scores);
+  // sums[width][tile_queries] = (where `accumulate`, itself +) values · shares.
+  void (*sums)(const BF16* values, const BF16* shares, uint32_t count, uint32_t width, bool accumulate,
+               float* sums);
+};
+// On tile registers: driver::has_bf16_tiles(), and the thread has ThreadTiles. [any-thread; cannot fail]
+const TileProducts& tile_products() noexcept;
+// On vectors: driver::has_quick_bf16_pairs(). [any-thread; cannot fail]
+const TileProducts& pair_products() noexcept;
+
 // As AttentionLoops::soften, of scores · scale (> 0); the shares become right operands: [steps of 32 keys][2 tiles].
 void tile_soften(const float* scores, uint32_t count, float scale, Softmax<float>& softmax,
                  BF16* shares) noexcept;

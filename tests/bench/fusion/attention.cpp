@@ -51,13 +51,15 @@ void attention_row(const std::string& name, tenon::DType dtype) {
     calls = three_calls(width == 2 ? onednn::Type::bf16 : onednn::Type::f32, ours.at<void>(0),
                         ours.at<void>(1), ours.at<void>(2), weights, y);
   });
-  const Row row = measured(world, {.name = name,
-                                   .peer = "oneDNN",
-                                   .ours = [&] { ours.run(); },
-                                   .theirs =
-                                       [&] {
-                                         for (const Call& call : calls) call();
-                                       }});
+  Contest contest{.name = name,
+                  .peer = "oneDNN",
+                  .ours = [&] { ours.run(); },
+                  .theirs =
+                      [&] {
+                        for (const Call& call : calls) call();
+                      }};
+  limit_by_products(contest, dtype, 4.0 * batch * heads * length * length * depth);
+  const Row row = measured(world, contest);
   if (width == 2)
     check_agreement(ours.at<uint16_t>(3), static_cast<uint16_t*>(y), ours.count(3));
   else

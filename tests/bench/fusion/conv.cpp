@@ -3,7 +3,6 @@
 //
 // The same job for both: plain weights in or out, images as they lie. oneDNN's weights are brought into its layout by a
 // reorder within the time, as a step of training has to. Ours are compiled with time for a search.
-#include "matmul_limit.hpp"
 #include "onednn.hpp"
 #include "world.hpp"
 
@@ -128,11 +127,7 @@ void conv_row(const std::string& name, const Shape& shape, Pass pass, tenon::DTy
                       [&] {
                         for (const Call& call : calls) call();
                       }};
-  float wanted = 0;
-  if (!half) {
-    contest.limit = [&] { wanted += multiply_adds(); };
-    contest.limit_scale = shape.flops() / multiply_add_flops;
-  }
+  limit_by_products(contest, half ? tenon::bf16 : tenon::f32, shape.flops());
   const Row row = measured(world, contest);
   if (half)
     check_agreement(ours.at<uint16_t>(2), static_cast<uint16_t*>(theirs), ours.count(2));

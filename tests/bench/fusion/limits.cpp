@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <vector>
 
 #if defined(__SSE2__)
@@ -59,10 +60,42 @@ void sum(const float* const* in, float* out, size_t count) {
   }
 }
 
+template <size_t operands>
+float read_all(const float* const* in, size_t count) {
+  float total = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : total)
+  {
+    Vector sums[4] = {load(in[0]), load(in[0]), load(in[0]), load(in[0])};
+#pragma omp for schedule(static)
+    for (size_t i = 0; i < count / (4 * width); ++i) {
+      for (size_t part = 0; part < 4; ++part) {
+        for (size_t k = 0; k < operands; ++k)
+          sums[part] = plus(sums[part], load(in[k] + (4 * i + part) * width));
+      }
+    }
+    float lanes[width];
+    std::memcpy(lanes, &sums[0], sizeof lanes);
+    total += lanes[0];
+    for (size_t part = 1; part < 4; ++part) {
+      std::memcpy(lanes, &sums[part], sizeof lanes);
+      total += lanes[0];
+    }
+  }
+  return total;
+}
+
 }  // namespace
+
+float read_only(std::span<const float* const> operands, size_t count) {
+  return operands.size() == 1 ? read_all<1>(operands.data(), count) : read_all<3>(operands.data(), count);
+}
 
 void sum_past_caches(std::span<const float* const> operands, float* out, size_t count) {
   switch (operands.size()) {
+    case 1:
+      return sum<1>(operands.data(), out, count);
+    case 2:
+      return sum<2>(operands.data(), out, count);
     case 3:
       return sum<3>(operands.data(), out, count);
     case 4:

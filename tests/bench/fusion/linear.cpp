@@ -58,11 +58,12 @@ void row(const std::string& name, tenon::DType dtype) {
   first.share(1, ours, 1);
   second.share(0, first, 2);
   second.share(1, ours, 2);
-  const Contest contest{.name = name,
-                        .peer = "unfused",
-                        .ours = [&] { ours.run(); },
-                        .theirs = [&] { first.run(), second.run(); },
-                        .theirs_launches = true};
+  Contest contest{.name = name,
+                  .peer = "unfused",
+                  .ours = [&] { ours.run(); },
+                  .theirs = [&] { first.run(), second.run(); },
+                  .theirs_launches = true};
+  limit_by_products(contest, dtype, 2.0 * 2048 * 768 * 3072);
   const Row measured_row = measured(world, contest);
   check_agreement(ours.at<T>(3), second.at<T>(2), ours.count(3));
   print_beside_torch(measured_row);

@@ -2,13 +2,13 @@
 // matmul.cpp: square products of f32 and bf16 against oneDNN called directly, and against OpenBLAS where there is one.
 //
 // All take plain row-major operands and give a plain result. Ours are compiled with time for a search.
-#include "matmul_limit.hpp"
 #include "onednn.hpp"
 #include "world.hpp"
 
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <filesystem>
 
 namespace bench {
 namespace {
@@ -30,17 +30,32 @@ Call onednn_product(onednn::Type type, int64_t n, const void* a, const void* b, 
            {DNNL_ARG_DST, bound(square, c)}}};
 }
 
-// OpenBLAS, found at run time: it is a peer, not a dependency.
+// OpenBLAS, found at run time, from PyPI beside the other peers or the system's: it is a peer, not a dependency.
 struct OpenBlas {
   void (*gemm)(int order, int turn_a, int turn_b, int m, int n, int k, float alpha, const float* a, int lda,
                const float* b, int ldb, float beta, float* c, int ldc) = nullptr;
 
   OpenBlas() {
-    void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) return;
-    const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
+    if (!open(from_peers(), "scipy_")) open("libopenblas.so.0", "");
+  }
+  // Functions have the prefix in front of their names.
+  bool open(const std::string& file, const std::string& prefix) {
+    void* const library = file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return false;
+    const auto function = [&](const char* name) { return dlsym(library, (prefix + name).c_str()); };
+    const auto set_threads = reinterpret_cast<void (*)(int)>(function("openblas_set_num_threads"));
     if (set_threads != nullptr) set_threads(threads);
-    gemm = reinterpret_cast<decltype(gemm)>(dlsym(library, "cblas_sgemm"));
+    gemm = reinterpret_cast<decltype(gemm)>(function("cblas_sgemm"));
+    return gemm != nullptr;
+  }
+  static std::string from_peers() {
+    const auto packages = std::filesystem::path(BENCH_PEERS_PYTHON).parent_path().parent_path() / "lib";
+    std::error_code none;
+    for (const auto& python : std::filesystem::directory_iterator(packages, none)) {
+      const auto file = python.path() / "site-packages/scipy_openblas32/lib/libscipy_openblas.so";
+      if (std::filesystem::exists(file, none)) return file.string();
+    }
+    return {};
   }
   void multiply(int64_t size, const float* a, const float* b, float* c) const {
     constexpr int row_major = 101, as_is = 111;
@@ -54,6 +69,8 @@ Contest contest_of(const std::string& name, const std::string& peer, Program& ou
   return {.name = name, .peer = peer, .ours = [&ours] { ours.run(); }, .theirs = theirs};
 }
 
+double flops_of(int64_t n) { return 2.0 * static_cast<double>(n * n) * static_cast<double>(n); }
+
 void bf16_row(const std::string& name, int64_t n) {
   World world;
   Program ours(world, product_of(tenon::bf16, n), {.budget_ms = search_ms});
@@ -61,7 +78,9 @@ void bf16_row(const std::string& name, int64_t n) {
   Call call;
   world.on_worker(
       [&] { call = onednn_product(onednn::Type::bf16, n, ours.at<void>(0), ours.at<void>(1), c); });
-  const Row row = measured(world, contest_of(name, "oneDNN", ours, [&] { call(); }));
+  Contest contest = contest_of(name, "oneDNN", ours, [&] { call(); });
+  limit_by_products(contest, tenon::bf16, flops_of(n));
+  const Row row = measured(world, contest);
   check_agreement(ours.at<uint16_t>(2), static_cast<uint16_t*>(c), ours.count(2));
   print(row);
 }
@@ -72,10 +91,8 @@ void f32_row(const std::string& name, int64_t n) {
   auto* const c = static_cast<float*>(world.bytes(ours.count(2) * 4));
   Call call;
   world.on_worker([&] { call = onednn_product(onednn::Type::f32, n, ours.at(0), ours.at(1), c); });
-  float wanted = 0;
   Contest contest = contest_of(name, "oneDNN", ours, [&] { call(); });
-  contest.limit = [&] { wanted += multiply_adds(); };
-  contest.limit_scale = 2.0 * static_cast<double>(n * n) * static_cast<double>(n) / multiply_add_flops;
+  limit_by_products(contest, tenon::f32, flops_of(n));
   const Row row = measured(world, contest);
   check_agreement(ours.at(2), c, ours.count(2));
   print(row);
@@ -84,7 +101,7 @@ void f32_row(const std::string& name, int64_t n) {
   static const OpenBlas blas;
   if (blas.gemm == nullptr) {
     beside.ours = row.ours;
-    beside.why_no_peer = "libopenblas.so.0 is not installed";
+    beside.why_no_peer = "OpenBLAS is not installed";
     return print(beside);
   }
   const Row other = measured(

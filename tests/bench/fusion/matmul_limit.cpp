@@ -4,6 +4,14 @@
 
 #include "limits.hpp"
 
+// Of the processors that multiply pairs of bf16 in vectors, those without tiles of it are the ones whose limit that is.
+#if defined(__AVX512BF16__) && !defined(__AMX_BF16__)
+#define BENCH_PAIRS 1
+#include <immintrin.h>
+#else
+#define BENCH_PAIRS 0
+#endif
+
 namespace bench {
 namespace {
 
@@ -27,6 +35,27 @@ float multiply_adds() {
     for (const Vector& sum : sums)
       for (size_t lane = 0; lane < sizeof(Vector) / sizeof(float); ++lane) out += sum[lane];
   }
+  return out;
+}
+
+bool multiplies_pairs() noexcept { return BENCH_PAIRS != 0; }
+
+float multiply_add_pairs() {
+  float out = 0;
+#if BENCH_PAIRS
+#pragma omp parallel num_threads(threads) reduction(+ : out)
+  {
+    Vector sums[accumulators];
+    const auto ones = (__m512bh)_mm512_set1_epi32(0x3f803f80);
+    for (int i = 0; i < accumulators; ++i) sums[i] = Vector{} + static_cast<float>(i + 2);
+    for (int round = 0; round < rounds; ++round) {
+#pragma GCC unroll 16
+      for (int i = 0; i < accumulators; ++i) sums[i] = (Vector)_mm512_dpbf16_ps((__m512)sums[i], ones, ones);
+    }
+    for (const Vector& sum : sums)
+      for (size_t lane = 0; lane < sizeof(Vector) / sizeof(float); ++lane) out += sum[lane];
+  }
+#endif
   return out;
 }
 

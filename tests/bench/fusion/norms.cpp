@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // norms.cpp: softmax, layer norm and batch norm with their neighbours, against oneDNN.
 //
-// The limit of a batch norm is traffic: its input is read twice, for the statistics and for the result; whatever else it
-// takes and gives moves once.
+// The limit is traffic: a batch norm's operands are read for the sums, and again for the result, a row norm's once; what else
+// there is moves once. Loops that do nothing else say how long that takes.
 #include "onednn.hpp"
 #include "world.hpp"
 
@@ -20,9 +20,15 @@ using Value = tenon::FragmentBuilder::Value;
 const auto affine = normalization_flags::use_scale | normalization_flags::use_shift;
 constexpr size_t line = 64;  // every binding's alignment
 
-Row against_onednn(World& world, const std::string& name, Program& ours,
+// How often tensors of `bytes` pass: read for sums, and read beside the result.
+struct Passes {
+  size_t bytes, read, operands;
+};
+Row against_onednn(World& world, const std::string& name, Program& ours, const Passes& passes,
                    const std::function<void()>& theirs) {
-  return measured(world, {.name = name, .peer = "oneDNN", .ours = [&] { ours.run(); }, .theirs = theirs});
+  Contest contest{.name = name, .peer = "oneDNN", .ours = [&] { ours.run(); }, .theirs = theirs};
+  limit_by_passes(world, contest, passes.bytes, passes.read, passes.operands);
+  return measured(world, contest);
 }
 
 // ---- softmax ----
@@ -42,7 +48,7 @@ void softmax_forward_row() {
     call = {onednn::softmax_forward(onednn::softmax_description(x, 1)),
             {{DNNL_ARG_SRC, bound(x, ours.at(0))}, {DNNL_ARG_DST, bound(x, theirs)}}};
   });
-  const Row row = against_onednn(world, "softmax_forward", ours, [&] { call(); });
+  const Row row = against_onednn(world, "softmax_forward", ours, {scores.bytes(), 0, 1}, [&] { call(); });
   check_agreement(ours.at(1), theirs, ours.count(1));
   print(row);
 }
@@ -64,7 +70,7 @@ void softmax_backward_row() {
              {DNNL_ARG_DST, bound(x, ours.at(1))},
              {DNNL_ARG_DIFF_SRC, bound(x, theirs)}}};
   });
-  const Row row = against_onednn(world, "softmax_backward", ours, [&] { call(); });
+  const Row row = against_onednn(world, "softmax_backward", ours, {scores.bytes(), 0, 2}, [&] { call(); });
   check_agreement(ours.at(2), theirs, ours.count(2));
   print(row);
 }
@@ -99,7 +105,7 @@ void layer_norm_forward_row() {
              {DNNL_ARG_MEAN, bound(row, mean)},
              {DNNL_ARG_VARIANCE, bound(row, variance)}}};
   });
-  const Row row = against_onednn(world, "layer_norm_forward", ours, [&] { call(); });
+  const Row row = against_onednn(world, "layer_norm_forward", ours, {tokens.bytes(), 0, 1}, [&] { call(); });
   check_agreement(ours.at(3), theirs, ours.count(3));
   print(row);
 }
@@ -136,7 +142,7 @@ void layer_norm_backward_row() {
              {DNNL_ARG_DIFF_SCALE, bound(column, dscale)},
              {DNNL_ARG_DIFF_SHIFT, bound(column, dbias)}}};
   });
-  const Row row = against_onednn(world, "layer_norm_backward", ours, [&] { call(); });
+  const Row row = against_onednn(world, "layer_norm_backward", ours, {tokens.bytes(), 0, 2}, [&] { call(); });
   check_agreement(ours.at(5), theirs, ours.count(5));
   check_agreement(ours.at(6), dscale, layer_length);
   print(row);
@@ -215,18 +221,10 @@ void bn_forward_row(const std::string& name, tenon::DType dtype, bool residual) 
               {DNNL_ARG_DST, bound(image, theirs)}}};
     });
   }
-  Contest contest{.name = name,
-                  .peer = "oneDNN",
-                  .ours = [&] { ours.run(); },
-                  .theirs =
-                      [&] {
-                        forward.call();
-                        if (residual) add();
-                      }};
-  const size_t tensors = residual ? 3 : 2;
-  limit_by_traffic(world, contest, static_cast<double>(bytes) * static_cast<double>(tensors + 1),
-                   bytes * tensors);
-  const Row row = measured(world, contest);
+  const Row row = against_onednn(world, name, ours, {bytes, 1, residual ? size_t{2} : size_t{1}}, [&] {
+    forward.call();
+    if (residual) add();
+  });
   if (dtype == tenon::bf16)
     check_agreement(ours.at<uint16_t>(result), static_cast<uint16_t*>(theirs), ours.count(result));
   else
@@ -264,7 +262,7 @@ void relu_bn_backward_row() {
     call.arguments.emplace(DNNL_ARG_DIFF_SCALE, bound(channel, dscale));
     call.arguments.emplace(DNNL_ARG_DIFF_SHIFT, bound(channel, dbias));
   });
-  const Row row = against_onednn(world, "relu_bn_backward/f32", ours, [&] { call(); });
+  const Row row = against_onednn(world, "relu_bn_backward/f32", ours, {image.bytes(), 3, 3}, [&] { call(); });
   check_agreement(ours.at(6), theirs, ours.count(6));
   print(row);
 }

@@ -2,6 +2,8 @@
 // world.cpp: opens the plugin, binds memory, takes figures.
 #include "world.hpp"
 
+#include "matmul_limit.hpp"
+
 #include "../peer.hpp"
 
 #include <omp.h>
@@ -190,6 +192,29 @@ void limit_by_traffic(World& world, Contest& contest, double moved, size_t footp
   float* const values = world.floats(footprint / sizeof(float));
   contest.limit = [=] { sweep_in_place(values, footprint / sizeof(float)); };
   contest.limit_scale = moved / (2.0 * static_cast<double>(footprint));
+}
+
+void limit_by_passes(World& world, Contest& contest, size_t bytes, size_t read, size_t operands) {
+  const size_t count = bytes / sizeof(float);
+  std::vector<const float*> tensors;
+  for (size_t i = 0; i < std::max(read, operands); ++i) tensors.push_back(world.floats(count));
+  float* const out = world.floats(count);
+  contest.limit = [=] {
+    const std::span<const float* const> all(tensors);
+    if (read > 0) out[0] = read_only(all.first(read), count);
+    sum_past_caches(all.first(operands), out, count);
+  };
+}
+
+void limit_by_products(Contest& contest, tenon::DType dtype, double flops) {
+  static float wanted = 0;
+  if (dtype == tenon::f32) {
+    contest.limit = [] { wanted += multiply_adds(); };
+    contest.limit_scale = flops / multiply_add_flops;
+  } else if (dtype == tenon::bf16 && multiplies_pairs()) {
+    contest.limit = [] { wanted += multiply_add_pairs(); };
+    contest.limit_scale = flops / multiply_add_pairs_flops;
+  }
 }
 
 void check_agreement(const float* ours, const float* theirs, size_t count, double tolerance) {

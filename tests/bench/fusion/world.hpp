@@ -86,6 +86,11 @@ void print_beside_torch(const Row& row);
 
 // Memory traffic as a limit: `moved` bytes at the rate at which `footprint` bytes are read and written in place.
 void limit_by_traffic(World& world, Contest& contest, double moved, size_t footprint);
+// Passes over memory as a limit, by loops that do nothing else: tensors of `bytes`, of which `read` (0, 1 or 3) are read
+// first, and then 1 to 3 beside a result that is stored past the caches.
+void limit_by_passes(World& world, Contest& contest, size_t bytes, size_t read, size_t operands);
+// Products of so many operations of f32 or bf16 as a limit; no limit where this machine has no loop of that type.
+void limit_by_products(Contest& contest, tenon::DType dtype, double flops);
 
 // Throws unless both hold the same numbers, to `tolerance` of 1 + |theirs|.
 void check_agreement(const float* ours, const float* theirs, size_t count, double tolerance = 1e-3);

@@ -2,7 +2,7 @@
 // attention_test.cpp: attention and its gradient against their definitions, where blocks meet and where nothing is seen.
 //
 // Invariant: the reference computes one query against every key in long double, from the numbers the plugin was given.
-#include "tensors.hpp"
+#include "strategies.hpp"
 
 using namespace cpu_test;
 
@@ -201,6 +201,17 @@ TEST_CASE("attention: counts around the blocks' sizes, both ways, in every type"
     check_both(bench, {dtype, 1, 1, 64, 64, 64, true}, random);
     check_both(bench, {dtype, 1, 1, 1, 130, 40, true}, random);
     check_both(bench, {dtype, 1, 3, 70, 1, 33}, random);
+  }
+}
+
+TEST_CASE("attention: bf16 on every instruction set, which may multiply tiles, pairs or neither") {
+  for (const Strategy& strategy : strategies()) {
+    if (strategy.engine != "interpreter") continue;  // attention has but one way on each
+    CAPTURE(strategy.isa);
+    Random random(tenon::test::seed());
+    Bench bench = bench_of(strategy);
+    check_both(bench, {TN_DTYPE_bf16, 1, 2, 31, 65, 16}, random);
+    check_both(bench, {TN_DTYPE_bf16, 2, 1, 33, 257, 17, true}, random);
   }
 }
 
