@@ -24,14 +24,16 @@ class Softmax final : public RowStep {
   std::string engine() const override { return "softmax"; }
 
  private:
-  // The last pass over a row, to where its results go. A row's numbers lie beside: terms and a factor, or dy, y and their
-  // product.
+  // The last pass over a row, to where its results go. A row's numbers lie beside: terms and a factor, or what run_last says.
   void generate() {
     using N = Joined::Number;
-    if (out_.empty() || op_ == TN_OP_log_softmax) return;
+    if (out_.empty()) return;
     if (op_ == TN_OP_softmax)
       last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::one},
                      [](auto, auto with) { return with[0] * with[1]; });
+    else if (op_ == TN_OP_log_softmax)
+      last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::one, Beside::one},
+                     [](auto, auto with) -> N { return (with[0] - with[1]) - with[2]; });
     else
       last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::each, Beside::one},
                      [](auto, auto with) -> N { return with[1] * (with[0] - with[2]); });
@@ -58,13 +60,18 @@ class Softmax final : public RowStep {
 
   void run_last(const Run& run, uint64_t from, float* terms, const float* a, const float* b) const {
     const uint64_t n = shape().length;
-    if (op_ == TN_OP_softmax) {
-      const auto factor = static_cast<float>(1 / log_sum(terms, a, n).sum);
-      last_.run(run, from, n, {terms, &factor});
-    } else {
+    if (op_ == TN_OP_softmax_grad) {
       const auto product = static_cast<float>(softmax_loops<float>().dot(a, b, n));
-      last_.run(run, from, n, {a, b, &product});
+      return last_.run(run, from, n, {a, b, &product});
     }
+    const bool shares = op_ == TN_OP_softmax;
+    const LogSum sum = log_sum(shares ? terms : nullptr, a, n);
+    const auto greatest = static_cast<float>(sum.greatest), log = static_cast<float>(std::log(sum.sum)),
+               factor = static_cast<float>(1 / sum.sum);
+    if (shares)
+      last_.run(run, from, n, {terms, &factor});
+    else
+      last_.run(run, from, n, {a, &greatest, &log});
   }
 
   // Of the gradient: a is dy, b is y.

@@ -229,7 +229,7 @@ TEST_CASE("norms: generated code and loops of one instruction set give the same 
         for (const uint32_t op : {TN_OP_layer_norm, TN_OP_rms_norm})
           all.push_back(residual_norm(random, dtype, dims, op, false));
         all.push_back(row_gradient(random, dtype, dims));
-        for (const uint32_t op : {TN_OP_softmax, TN_OP_softmax_grad})
+        for (const uint32_t op : {TN_OP_softmax, TN_OP_log_softmax, TN_OP_softmax_grad})
           all.push_back(shares(random, dtype, dims, op));
       }
     }
