@@ -25,7 +25,9 @@ jit::Translated of(Joined::Number number) { return {Reg::f32, number.node}; }
 
 Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_list<Beside> beside,
                const Formula& formula) {
-  if (in.reg_ != Reg::f32 || tile_engine.load(std::memory_order_relaxed) == TileEngine::interpreter) return;
+  if (in.reg_ != Reg::f32 || (out != nullptr && out->reg_ != Reg::f32) ||
+      tile_engine.load(std::memory_order_relaxed) == TileEngine::interpreter)
+    return;
   Chain::Script script;
   Chain::Writer before(in, script, stores, false);
   if (!before.write()) return;
@@ -55,12 +57,12 @@ Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_
 }
 
 void Joined::run(const Run& run, uint64_t at, uint64_t n,
-                 std::initializer_list<const float*> beside) const noexcept {
+                 std::initializer_list<const void*> beside) const noexcept {
   std::byte* pointers[jit::most_memories];
   for (size_t i = 0; i < pointers_.size(); ++i) {
     const Pointer& pointer = pointers_[i];
     if (pointer.beside != Chain::none)
-      pointers[i] = reinterpret_cast<std::byte*>(const_cast<float*>(beside.begin()[pointer.beside]));
+      pointers[i] = static_cast<std::byte*>(const_cast<void*>(beside.begin()[pointer.beside]));
     else
       pointers[i] = run.at(pointer.place) + at * pointer.element_bytes;
   }
@@ -70,7 +72,7 @@ void Joined::run(const Run& run, uint64_t at, uint64_t n,
 #else
 
 Joined::Joined(const Chain&, bool, const Chain*, std::initializer_list<Beside>, const Formula&) {}
-void Joined::run(const Run&, uint64_t, uint64_t, std::initializer_list<const float*>) const noexcept {}
+void Joined::run(const Run&, uint64_t, uint64_t, std::initializer_list<const void*>) const noexcept {}
 
 #endif
 

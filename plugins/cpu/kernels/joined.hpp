@@ -37,9 +37,9 @@ class Joined {
          const Formula& formula);
 
   explicit operator bool() const noexcept { return code_ != nullptr; }
-  // Elements [at, at + n); beside[i] is of the element `at`, and is written if it changes. Only where there is code. [any-thread; cannot fail]
-  void run(const Run& run, uint64_t at, uint64_t n,
-           std::initializer_list<const float*> beside) const noexcept;
+  // Elements [at, at + n); beside[i] leads to the f32 of element `at`, and is written if it changes. Only where there is code.
+  // [any-thread; cannot fail]
+  void run(const Run& run, uint64_t at, uint64_t n, std::initializer_list<const void*> beside) const noexcept;
 
  private:
   struct Pointer {

@@ -33,7 +33,7 @@ class BatchNorm final : public ChannelStep {
         in_(std::move(in)),
         out_(std::move(out)),
         places_(places) {
-    if constexpr (std::is_same_v<T, float>) generate();
+    generate();
   }
 
  private:
@@ -93,9 +93,7 @@ class BatchNorm final : public ChannelStep {
   }
 
   void fold_period(const Run& run, uint64_t from, uint64_t length, T weight, T* mean, T* spread) const {
-    if constexpr (std::is_same_v<T, float>) {
-      if (folding_) return folding_.run(run, from, length, {mean, spread, &weight});
-    }
+    if (folding_) return folding_.run(run, from, length, {mean, spread, &weight});
     Chain::Scratch scratch;
     for (uint64_t done = 0; done < length; done += shape().tile) {
       const auto n = static_cast<uint32_t>(std::min(shape().tile, length - done));
@@ -164,12 +162,10 @@ class BatchNorm final : public ChannelStep {
   }
 
   void apply_pixels(const Run& run, uint64_t from, uint32_t n, uint64_t position) const override {
-    if constexpr (std::is_same_v<T, float>) {
-      if (applying_)
-        return applying_.run(run, from, n,
-                             {at(run, places_.centre) + position, at(run, places_.slope) + position,
-                              at(run, places_.level) + position});
-    }
+    if (applying_)
+      return applying_.run(run, from, n,
+                           {at(run, places_.centre) + position, at(run, places_.slope) + position,
+                            at(run, places_.level) + position});
     Chain::Scratch in, out;
     const T* const x = read(run, from, n, in, true);
     norm_loops<T>().normalise_each(static_cast<T*>(out_.target(run, from, out)), x,

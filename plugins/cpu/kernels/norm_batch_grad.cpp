@@ -32,7 +32,7 @@ class BatchNormGrad final : public ChannelStep {
         again_(std::move(again)),
         out_(std::move(out)),
         places_(places) {
-    if constexpr (std::is_same_v<T, float>) generate();
+    generate();
   }
 
  private:
@@ -100,9 +100,7 @@ class BatchNormGrad final : public ChannelStep {
   void fold_period(const Run& run, uint64_t from, T* sum, T* product) const {
     Chain::Scratch scratch;
     const uint64_t length = std::min(shape().period, shape().elements() - from);
-    if constexpr (std::is_same_v<T, float>) {
-      if (folding_) return folding_.run(run, from, length, {sum, product, at(run, places_.centre)});
-    }
+    if (folding_) return folding_.run(run, from, length, {sum, product, at(run, places_.centre)});
     for (uint64_t done = 0; done < length; done += shape().tile) {
       const auto n = static_cast<uint32_t>(std::min(shape().tile, length - done));
       const Operands operands = read_to_fold(run, from + done, n, scratch);
@@ -154,12 +152,10 @@ class BatchNormGrad final : public ChannelStep {
   }
 
   void apply_pixels(const Run& run, uint64_t from, uint32_t n, uint64_t position) const override {
-    if constexpr (std::is_same_v<T, float>) {
-      if (applying_)
-        return applying_.run(run, from, n,
-                             {at(run, places_.centre) + position, at(run, places_.slope) + position,
-                              at(run, places_.level) + position, at(run, places_.tilt) + position});
-    }
+    if (applying_)
+      return applying_.run(run, from, n,
+                           {at(run, places_.centre) + position, at(run, places_.slope) + position,
+                            at(run, places_.level) + position, at(run, places_.tilt) + position});
     Chain::Scratch in, out;
     const Operands operands = read_to_apply(run, from, n, in);
     norm_loops<T>().gradient_each(static_cast<T*>(out_.target(run, from, out)), operands.g, operands.x,
@@ -195,8 +191,8 @@ Status build(Builder& builder, const KernelGroup& group) {
   const Channels shape(x, Chain(class_of(dtype)).tile());
   Arrangement arrangement(builder, shape.order(x.rank()));
   FusedNodes fused(builder, arrangement, group);
-  Chain in = TN_TRY(fused.read({node.inputs, 2}))
-  , again(class_of(dtype));
+  Chain in = TN_TRY(fused.read({node.inputs, 2}));
+  Chain again(class_of(dtype));
   if (node.op == TN_OP_batch_norm_grad) again = TN_TRY(fused.read_again({node.inputs, 2}));
   Chain out = stats ? Chain(class_of(dtype)) : TN_TRY(fused.write(node.outputs[0]));
   Places places;

@@ -29,7 +29,7 @@ class RowNorm final : public RowStep {
         in_(std::move(in)),
         out_(std::move(out)),
         places_(places) {
-    if constexpr (std::is_same_v<T, float>) generate();
+    generate();
   }
 
   std::string engine() const override { return "norm"; }
@@ -63,11 +63,9 @@ class RowNorm final : public RowStep {
       if (T* const to = at(run, places_.out_mean); to != nullptr && centred_) to[row] = static_cast<T>(mean);
       if (T* const to = at(run, places_.out_inverse); to != nullptr) to[row] = static_cast<T>(inverse);
       if (out_.empty()) continue;
-      if constexpr (std::is_same_v<T, float>) {
-        if (last_) {
-          run_last(run, from, x, static_cast<float>(mean), static_cast<float>(inverse));
-          continue;
-        }
+      if (last_) {
+        run_last(run, from, x, static_cast<T>(mean), static_cast<T>(inverse));
+        continue;
       }
       T* const y = static_cast<T*>(out_.target_row(run, from, room(run, lane, 1)));
       normalise(run, y, x, static_cast<T>(mean), static_cast<T>(inverse));
@@ -75,8 +73,8 @@ class RowNorm final : public RowStep {
     }
   }
 
-  void run_last(const Run& run, uint64_t from, const float* x, float mean, float inverse) const {
-    const float* const scale = at(run, places_.scale);
+  void run_last(const Run& run, uint64_t from, const T* x, T mean, T inverse) const {
+    const T* const scale = at(run, places_.scale);
     if (centred_)
       last_.run(run, from, shape().length, {x, &mean, &inverse, scale, at(run, places_.bias)});
     else

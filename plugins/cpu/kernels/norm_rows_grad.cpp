@@ -26,7 +26,7 @@ class RowNormGrad final : public RowStep {
         in_(std::move(in)),
         out_(std::move(out)),
         places_(places) {
-    if constexpr (std::is_same_v<T, float>) generate();
+    generate();
   }
 
   Status run(const Run& run) const override {
@@ -93,9 +93,7 @@ class RowNormGrad final : public RowStep {
     const auto count = static_cast<double>(n);
     const T level = centred_ ? static_cast<T>(dots.sum / count) : T(0),
             tilt = static_cast<T>(dots.product / count);
-    if constexpr (std::is_same_v<T, float>) {
-      if (last_) return last_.run(run, row * n, n, {g, x, scale, &mean, &inverse, &level, &tilt});
-    }
+    if (last_) return last_.run(run, row * n, n, {g, x, scale, &mean, &inverse, &level, &tilt});
     T* const dx = static_cast<T*>(out_.target_row(run, row * n, room(run, lane, 2)));
     norm_loops<T>().gradient_row(dx, g, x, scale, mean, inverse, level, tilt, n);
     out_.write_row(run, row * n, n, scratch, dx);

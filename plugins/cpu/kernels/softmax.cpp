@@ -18,7 +18,7 @@ class Softmax final : public RowStep {
  public:
   Softmax(Builder& builder, const Rows& shape, uint32_t op, Chain in, Chain out)
       : RowStep(builder, shape, 3, sizeof(T)), op_(op), in_(std::move(in)), out_(std::move(out)) {
-    if constexpr (std::is_same_v<T, float>) generate();
+    generate();
   }
 
   std::string engine() const override { return "softmax"; }
@@ -46,11 +46,9 @@ class Softmax final : public RowStep {
       const uint64_t from = row * shape().length;
       const Chain::Tiles read = in_.read_row(run, from, shape().length, scratch, rows);
       const auto *a = static_cast<const T*>(read.value[0]), *b = static_cast<const T*>(read.value[1]);
-      if constexpr (std::is_same_v<T, float>) {
-        if (last_) {
-          run_last(run, from, reinterpret_cast<float*>(room(run, lane, 2)), a, b);
-          continue;
-        }
+      if (last_) {
+        run_last(run, from, reinterpret_cast<T*>(room(run, lane, 2)), a, b);
+        continue;
       }
       T* const y = static_cast<T*>(out_.target_row(run, from, room(run, lane, 2)));
       compute(y, a, b);
@@ -58,16 +56,16 @@ class Softmax final : public RowStep {
     }
   }
 
-  void run_last(const Run& run, uint64_t from, float* terms, const float* a, const float* b) const {
+  void run_last(const Run& run, uint64_t from, T* terms, const T* a, const T* b) const {
     const uint64_t n = shape().length;
     if (op_ == TN_OP_softmax_grad) {
-      const auto product = static_cast<float>(softmax_loops<float>().dot(a, b, n));
+      const auto product = static_cast<T>(softmax_loops<T>().dot(a, b, n));
       return last_.run(run, from, n, {a, b, &product});
     }
     const bool shares = op_ == TN_OP_softmax;
     const LogSum sum = log_sum(shares ? terms : nullptr, a, n);
-    const auto greatest = static_cast<float>(sum.greatest), log = static_cast<float>(std::log(sum.sum)),
-               factor = static_cast<float>(1 / sum.sum);
+    const auto greatest = static_cast<T>(sum.greatest), log = static_cast<T>(std::log(sum.sum)),
+               factor = static_cast<T>(1 / sum.sum);
     if (shares)
       last_.run(run, from, n, {terms, &factor});
     else
