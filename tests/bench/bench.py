@@ -17,6 +17,7 @@ See README.md in this folder for how the figures are made from these rows.
 """
 import argparse
 import fnmatch
+import functools
 import json
 import os
 import pathlib
@@ -106,8 +107,25 @@ def judge_target(row, target, measured):
 
 def describe_target(target):
     kind, value, unit = target["kind"], target["value"], target.get("unit", "")
-    return {"max": f"<= {value:g} {unit}", "max_added": f"added <= {value:g} {unit}",
+    text = {"max": f"<= {value:g} {unit}", "max_added": f"added <= {value:g} {unit}",
             "min_ratio": f"ratio >= {value:g}", "min_limit_fraction": f">= {value:.0%} of the limit"}[kind]
+    return f"{text} with {target['needs']}" if "needs" in target else text
+
+
+@functools.cache
+def processor_flags():
+    """What this processor has, in the words of /proc/cpuinfo."""
+    try:
+        text = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return frozenset()
+    found = next((line for line in text.splitlines() if line.startswith(("flags", "Features"))), "")
+    return frozenset(found.partition(":")[2].split())
+
+
+def binds(target, flags=None):
+    """Whether the target is judged on this processor: one of what it lacks says nothing, met or missed."""
+    return target.get("needs") in (None, *(processor_flags() if flags is None else flags))
 
 
 def combine(verdicts):
@@ -143,7 +161,7 @@ def report_row(row, targets):
     measured = {"ratio": statistics.median(ratios) if ratios else None, "limit_fraction": fraction}
     mine = [target for target in targets if applies(target, row)]
     peer = row.get("peer")
-    met = combine([judge_target(row, target, measured) for target in mine])
+    met = combine([judge_target(row, target, measured) for target in mine if binds(target)])
     if peer and theirs is None:
         peer, met = f"{peer} (missing: {row['why_no_peer']})", without_peer(met)
     return {

@@ -83,6 +83,14 @@ class Verdicts(unittest.TestCase):
     def test_a_row_without_target_has_no_verdict(self):
         self.assertIsNone(self.met(row()))
 
+    def test_a_target_of_what_the_processor_lacks_is_not_judged(self):
+        missed = dict(target(kind="min_ratio", value=99), needs="tiles_of_gold")
+        self.assertFalse(bench.binds(missed))
+        self.assertTrue(bench.binds(missed, {"tiles_of_gold"}))
+        self.assertIsNone(self.met(row(), missed))
+        self.assertTrue(self.met(row(), missed, target(kind="min_ratio", value=1)))
+        self.assertEqual(bench.report_row(row(), [missed])["target"], "ratio >= 99 with tiles_of_gold")
+
     def test_targets_choose_rows_by_name_and_peer(self):
         self.assertIsNone(self.met(row(), target(peer="q"), target(row="other")))
         self.assertTrue(self.met(row(), target(row="r*", peer="p*")))

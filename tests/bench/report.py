@@ -108,7 +108,7 @@ def reasons(rows, targets):
     found = {}
     for row in rows:
         for target in targets:
-            if row["met"] is False and "why" in target and bench.applies(target, row):
+            if row["met"] is False and "why" in target and bench.binds(target) and bench.applies(target, row):
                 found.setdefault(target["why"], []).append(row["name"])
     return [f"- Missed: {', '.join(f'`{name}`' for name in dict.fromkeys(names))}: {why}" for why, names in found.items()]
 
