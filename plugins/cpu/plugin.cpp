@@ -109,8 +109,11 @@ class Plugin {
     driver::Fence::prepare();
     SpinSeat::look_at_affinity();
     const Sharing sharing = TN_TRY(sharing_wanted());
-    const bool reads = TN_TRY(chosen<bool>(
-        host_, "read_memory", std::array<Choice<bool>, 2>{{{"with_peers", true}, {"never", false}}}));
+    using Reads = comm::Where::Reads;
+    const Reads reads = TN_TRY(chosen<Reads>(
+        host_, "read_memory",
+        std::array<Choice<Reads>, 3>{
+            {{"where_quick", Reads::where_quick}, {"with_peers", Reads::always}, {"never", Reads::never}}}));
     segments_.stand_at({.host = text_of("host"), .interface = text_of("interface"), .reads = reads});
     tell_reach();
     return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), std::move(search), sharing,

@@ -148,7 +148,7 @@ Result<bool> Collector::advance(std::span<const Operation> operations) {
 Collector::Way Collector::choose() {
   if (brought_ <= Board::eager_bytes) return Way::eager;
   if (bridge_ == nullptr && all_reachable()) return Way::direct;
-  return bridge_ == nullptr && member_.readable() ? Way::fetched : Way::staged;
+  return bridge_ == nullptr && member_.quickly_readable() ? Way::fetched : Way::staged;
 }
 
 Status Collector::check_order() {
@@ -303,8 +303,16 @@ Status Collector::begin_part(const Operation& o, const Part& part) {
   return bridge_ == nullptr ? Status() : cross_contributions(o, part);
 }
 
+// Of what is summed in slices, a rank's own slice is read by nobody else.
 void Collector::fill_stage(const Operation& o, const Part& part, std::byte* stage) {
   if (o.send == nullptr) return;
+  if (o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE) {
+    const Slice own(part.count, o.width, rank_, size_);
+    const std::byte* const from = o.send + part.first * o.width;
+    std::memcpy(stage, from, own.begin * o.width);
+    std::memcpy(stage + own.end * o.width, from + own.end * o.width, (part.count - own.end) * o.width);
+    return;
+  }
   for (uint64_t block = 0; block < blocks(o); ++block) {
     std::memcpy(stage + block * part.stride, o.send + (block * o.count + part.first) * o.width, part.stride);
   }
@@ -319,19 +327,24 @@ void Collector::find_stages(const Part& part) {
   for (uint32_t q = 0; q < size_; ++q) sources_[q] = stage(q, part.turn);
 }
 
-// Each rank reduces its slice into its own stage, where it is sent from.
+// Each rank reduces its slice to where it wants it, and into its own stage, where the others find it and it is sent from.
 Status Collector::sum_slice(const Operation& o, const Part& part) {
   find_stages(part);
+  sources_[rank_] = o.send + part.first * o.width;
   const Slice own(part.count, o.width, rank_, size_);
-  std::byte* const out = stage(rank_, part.turn) + own.begin * o.width;
-  if (!reduce(o, own.begin * o.width, own.end - own.begin, {&out, 1})) return member_.failure();
+  const uint64_t skip = own.begin * o.width;
+  std::byte* const outs[] = {stage(rank_, part.turn) + skip,
+                             o.recv == nullptr ? nullptr : o.recv + part.first * o.width + skip};
+  if (!reduce(o, skip, own.end - own.begin, {outs, o.recv == nullptr ? size_t{1} : size_t{2}}))
+    return member_.failure();
   return bridge_ == nullptr ? Status() : cross_results(o, part);
 }
 
-// Those who get the result collect all slices.
+// Those who get the result collect the other slices.
 Status Collector::collect_slices(const Operation& o, const Part& part) {
   if (o.recv == nullptr) return {};
   for (uint32_t q = 0; q < size_; ++q) {
+    if (q == rank_) continue;
     const Slice slice(part.count, o.width, q, size_);
     std::byte* const to = o.recv + (part.first + slice.begin) * o.width;
     const std::byte* const from = stage(q, part.turn) + slice.begin * o.width;

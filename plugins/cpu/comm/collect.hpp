@@ -7,9 +7,9 @@
 //   eager   little data lies on the boards beside the cards, so one step is all
 //   direct  all buffers can be reached: each rank reduces its slice from their owners' pages and writes it to all of
 //           them, or takes what it wants from where it lies; two steps
-//   fetched what has no address in other processes, and may be read by them: each rank reads what it needs; two steps, for sums
-//           of all three
-//   staged  what cannot be reached either way goes through each rank's stages, a piece at a time
+//   fetched what has no address in other processes, and is read by them quickly: each rank reads what it needs; two steps, for
+//           sums of all three
+//   staged  what is not reached either way goes through each rank's stages, a piece at a time
 //
 // Between hosts it is eager or staged: what the others of a host would read of a rank's board or stage is sent there first
 // (cross.cpp), so everything after that is the same. Contributions of the pieces that come next are on their way meanwhile.

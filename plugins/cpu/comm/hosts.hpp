@@ -15,10 +15,12 @@ namespace tenon::cpu::comm {
 
 // What the options say of this process.
 struct Where {
+  // The memory of other ranks on this host, where it has no address here.
+  enum class Reads : uint8_t { where_quick, always, never };
   std::string host{};  // this host's name; "": the system's
   std::string interface {
   };  // over which other hosts are reached: a name, or an address of this machine; "": none said
-  bool reads = true;  // the memory of other ranks on this host, where it has no address here
+  Reads reads = Reads::where_quick;
 };
 
 class Hosts {

@@ -133,14 +133,37 @@ bool reads(Member& member, uint32_t q) {
          std::memcmp(found.data(), &nonce, sizeof nonce) == 0;
 }
 
+// Whether reading the memory of rank `q`'s process is worth it: a sum takes two passes so, and three through the stages,
+// which are copied at memory's own pace.
+bool reads_quickly(Member& member, uint32_t q) {
+  constexpr uint64_t bytes = 64 << 10;
+  constexpr int tries = 8;
+  const std::byte* const theirs = member.segment().stage(q, 0, 1);
+  const auto address = member.slot(q).base + static_cast<uint64_t>(theirs - member.segment().base());
+  std::vector<std::byte> room(bytes);
+  uint64_t read = UINT64_MAX, copied = UINT64_MAX;
+  for (int i = 0; i < tries; ++i) {
+    const uint64_t begin = driver::now_ns();
+    std::memcpy(room.data(), theirs, bytes);
+    const uint64_t between = driver::now_ns();
+    if (!system::read_from(member.process_of(q), address, room)) return false;
+    copied = std::min(copied, between - begin);
+    read = std::min(read, driver::now_ns() - between);
+  }
+  return read <= 2 * copied;
+}
+
 // Tries whether this process can open what the others will want to lend, and read what they cannot.
-void try_doors(Member& member, uint64_t inode, bool may_read) {
+void try_doors(Member& member, uint64_t inode, Where::Reads wanted) {
+  const bool may_read = wanted != Where::Reads::never;
   if (!may_read) member.segment().header().unread.store(1);
   for (const uint32_t q : member.mates()) {
     if (member.same_process(q)) continue;
     const auto door = system::open_in(member.process_of(q), member.slot(q).descriptor);
     if (!door.ok() || system::inode_of(*door) != inode) member.segment().header().closed.store(1);
     if (may_read && !reads(member, q)) member.segment().header().unread.store(1);
+    if (wanted == Where::Reads::where_quick && !reads_quickly(member, q))
+      member.segment().header().slow.store(1);
   }
 }
 

@@ -120,6 +120,7 @@ void Member::look_at_processors() noexcept {
   crowded_ = count < 2 || static_cast<size_t>(count) < mates_.size();
   open_ = segment_->header().closed.load() == 0;
   readable_ = segment_->header().unread.load() == 0;
+  quickly_readable_ = readable_ && segment_->header().slow.load() == 0;
 }
 
 std::string Member::in_words(uint32_t rank) const {

@@ -57,6 +57,8 @@ class Member {
   bool open() const noexcept { return open_; }
   // Each mate can read all memory of each other.
   bool readable() const noexcept { return readable_; }
+  // And by all of them quicker than a copy through the stages.
+  bool quickly_readable() const noexcept { return quickly_readable_; }
 
   // Takes the rank's slot; `memory` is the segment's own, for others to try. TN_INVALID when it is taken.
   // [one thread, once; does not block; may fail]
@@ -141,7 +143,8 @@ class Member {
   const int32_t process_;
   std::vector<Peer> peers_;
   std::vector<uint32_t> mates_;
-  bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, crowded_ = true;
+  bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, quickly_readable_ = false,
+       crowded_ = true;
   uint32_t epoch_ = 0;
   Condition* meanwhile_ = nullptr;
   uint64_t sequence_ = 0;
