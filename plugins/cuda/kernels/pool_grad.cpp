@@ -165,8 +165,10 @@ class Gradient {
     out.line("const ", n, " mine = (h - q * ", pool_.high.stride, ") * ", pool_.wide.kernel, " + (w - k * ",
              pool_.wide.stride, ");");
     out.open_unrolled("v", lanes);
-    out.line("if (won.at[v] == static_cast<", winner_type(),
-             ">(mine)) all[v] = add(all[v], widen(dy.at[v]));");
+    // A sum that begins at 0 is never -0, so adding 0 changes nothing; where a part of dy would be skipped, the compiler loads
+    // it in parts.
+    out.line("all[v] = add(all[v], won.at[v] == static_cast<", winner_type(),
+             ">(mine) ? widen(dy.at[v]) : static_cast<", register_type(dtype()), ">(0));");
     out.close();
   }
 
