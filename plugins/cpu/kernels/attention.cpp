@@ -4,8 +4,8 @@
 // Invariant: an operand that a kernel does not read as it lies is first copied to dense memory of its type.
 #include "attention.hpp"
 
-#include "attention_amx.hpp"
 #include "attention_backward.hpp"
+#include "attention_bf16.hpp"
 #include "attention_forward.hpp"
 #include "tiles.hpp"
 

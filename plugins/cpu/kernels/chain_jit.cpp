@@ -6,7 +6,6 @@
 
 #if TENON_CPU_JIT
 #include "chain_writer.hpp"
-#include "jit/code.hpp"
 #include "tiles.hpp"
 #endif
 
@@ -14,20 +13,18 @@ namespace tenon::cpu {
 
 #if TENON_CPU_JIT
 
-struct Chain::Code {
-  std::vector<Script::Pointer> pointers{};
-  std::unique_ptr<const jit::Code> code{};
-};
+std::shared_ptr<const Chain::Code> Chain::Script::code() const {
+  if (tile_engine.load(std::memory_order_relaxed) == TileEngine::interpreter) return nullptr;
+  std::string why;
+  auto assembled = jit::assemble(program, isa(), why);
+  if (assembled == nullptr) return nullptr;
+  return std::make_shared<const Code>(Code{pointers, std::move(assembled)});
+}
 
 std::shared_ptr<const Chain::Code> Chain::generated(bool stores) const {
-  if (tile_engine.load(std::memory_order_relaxed) == TileEngine::interpreter) return nullptr;
   Script script;
   Writer writer(*this, script, stores, true);
-  if (writer.wanted() < 2 || !writer.write()) return nullptr;
-  std::string why;
-  auto code = jit::assemble(script.program, isa(), why);
-  if (code == nullptr) return nullptr;
-  return std::make_shared<const Code>(Code{std::move(script.pointers), std::move(code)});
+  return writer.wanted() < 2 || !writer.write() ? nullptr : script.code();
 }
 
 void Chain::run(const Code& code, const Stretch& stretch, uint32_t n) const noexcept {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "chain.hpp"
+#include "jit/code.hpp"
 #include "jit/translation.hpp"
 
 namespace tenon::cpu {
@@ -27,6 +28,13 @@ struct Chain::Script {
     pointers.push_back(pointer);
     return program.add(memory);
   }
+  // nullptr where the processor, or the plugin's option `engine`, takes none. [may throw bad_alloc]
+  std::shared_ptr<const Code> code() const;
+};
+
+struct Chain::Code {
+  std::vector<Script::Pointer> pointers{};
+  std::unique_ptr<const jit::Code> code{};
 };
 
 class Chain::Writer {

@@ -98,7 +98,7 @@ TENON_CPU_LOOP N exp(N x) {
   return power_of_e(x).value();
 }
 
-// exp(x) of x ≤ 0, bit for bit and for less; up to 40 it is as near, and beyond it is nothing.
+// exp(x) of x ≤ 0, or little above, for less.
 template <class N>
 TENON_CPU_LOOP N exp_of_negative(N x) {
   using R = typename N::Real;

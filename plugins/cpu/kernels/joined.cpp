@@ -7,11 +7,7 @@
 
 #if TENON_CPU_JIT
 #include "chain_writer.hpp"
-#include "jit/code.hpp"
-#include "tiles.hpp"
 #endif
-
-#include <algorithm>
 
 namespace tenon::cpu {
 
@@ -25,9 +21,7 @@ jit::Translated of(Joined::Number number) { return {Reg::f32, number.node}; }
 
 Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_list<Beside> beside,
                const Formula& formula) {
-  if (in.reg_ != Reg::f32 || (out != nullptr && out->reg_ != Reg::f32) ||
-      tile_engine.load(std::memory_order_relaxed) == TileEngine::interpreter)
-    return;
+  if (in.reg_ != Reg::f32 || (out != nullptr && out->reg_ != Reg::f32)) return;
   Chain::Script script;
   Chain::Writer before(in, script, stores, false);
   if (!before.write()) return;
@@ -49,24 +43,20 @@ Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_
     after.fill_hole(of(value));
     if (!after.write()) return;
   }
-  std::string why;
-  code_ = jit::assemble(script.program, isa(), why);
-  for (const Chain::Script::Pointer& pointer : script.pointers)
-    pointers_.push_back(
-        {.place = pointer.place, .element_bytes = pointer.element_bytes, .beside = pointer.beside});
+  code_ = script.code();
 }
 
 void Joined::run(const Run& run, uint64_t at, uint64_t n,
                  std::initializer_list<const void*> beside) const noexcept {
   std::byte* pointers[jit::most_memories];
-  for (size_t i = 0; i < pointers_.size(); ++i) {
-    const Pointer& pointer = pointers_[i];
+  for (size_t i = 0; i < code_->pointers.size(); ++i) {
+    const Chain::Script::Pointer& pointer = code_->pointers[i];
     if (pointer.beside != Chain::none)
       pointers[i] = static_cast<std::byte*>(const_cast<void*>(beside.begin()[pointer.beside]));
     else
       pointers[i] = run.at(pointer.place) + at * pointer.element_bytes;
   }
-  code_->run(pointers, n, true);
+  code_->code->run(pointers, n, true);
 }
 
 #else

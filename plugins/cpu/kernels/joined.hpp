@@ -15,10 +15,6 @@
 
 namespace tenon::cpu {
 
-namespace jit {
-class Code;
-}
-
 // What the arithmetic has beside the chain's results: a number for each element, one for all, or one for each that it may
 // change.
 enum class Beside : uint8_t { each, one, changed };
@@ -42,13 +38,7 @@ class Joined {
   void run(const Run& run, uint64_t at, uint64_t n, std::initializer_list<const void*> beside) const noexcept;
 
  private:
-  struct Pointer {
-    Place place{};
-    uint32_t element_bytes = 0;
-    uint32_t beside = Chain::none;
-  };
-  std::vector<Pointer> pointers_;
-  std::shared_ptr<const jit::Code> code_;
+  std::shared_ptr<const Chain::Code> code_;
 };
 
 }  // namespace tenon::cpu

@@ -62,14 +62,13 @@ class Softmax final : public RowStep {
       const auto product = static_cast<T>(softmax_loops<T>().dot(a, b, n));
       return last_.run(run, from, n, {a, b, &product});
     }
-    const bool shares = op_ == TN_OP_softmax;
-    const LogSum sum = log_sum(shares ? terms : nullptr, a, n);
-    const auto greatest = static_cast<T>(sum.greatest), log = static_cast<T>(std::log(sum.sum)),
-               factor = static_cast<T>(1 / sum.sum);
-    if (shares)
-      last_.run(run, from, n, {terms, &factor});
-    else
-      last_.run(run, from, n, {a, &greatest, &log});
+    if (op_ == TN_OP_softmax) {
+      const auto factor = static_cast<T>(1 / log_sum(terms, a, n).sum);
+      return last_.run(run, from, n, {terms, &factor});
+    }
+    const LogSum sum = log_sum<T>(nullptr, a, n);
+    const auto greatest = static_cast<T>(sum.greatest), log = static_cast<T>(std::log(sum.sum));
+    last_.run(run, from, n, {a, &greatest, &log});
   }
 
   // Of the gradient: a is dy, b is y.

@@ -51,13 +51,7 @@ void attention_row(const std::string& name, tenon::DType dtype) {
     calls = three_calls(width == 2 ? onednn::Type::bf16 : onednn::Type::f32, ours.at<void>(0),
                         ours.at<void>(1), ours.at<void>(2), weights, y);
   });
-  Contest contest{.name = name,
-                  .peer = "oneDNN",
-                  .ours = [&] { ours.run(); },
-                  .theirs =
-                      [&] {
-                        for (const Call& call : calls) call();
-                      }};
+  Contest contest = contest_of(name, "oneDNN", ours, [&] { in_turn(calls); });
   limit_by_products(contest, dtype, 4.0 * batch * heads * length * length * depth);
   const Row row = measured(world, contest);
   if (width == 2)

@@ -120,13 +120,7 @@ void conv_row(const std::string& name, const Shape& shape, Pass pass, tenon::DTy
     calls = calls_of(shape, pass, half ? onednn::Type::bf16 : onednn::Type::f32, ours.at<void>(0),
                      ours.at<void>(1), theirs);
   });
-  Contest contest{.name = name,
-                  .peer = "oneDNN",
-                  .ours = [&] { ours.run(); },
-                  .theirs =
-                      [&] {
-                        for (const Call& call : calls) call();
-                      }};
+  Contest contest = contest_of(name, "oneDNN", ours, [&] { in_turn(calls); });
   limit_by_products(contest, half ? tenon::bf16 : tenon::f32, shape.flops());
   const Row row = measured(world, contest);
   if (half)

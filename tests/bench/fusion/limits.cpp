@@ -73,12 +73,10 @@ float read_all(const float* const* in, size_t count) {
           sums[part] = plus(sums[part], load(in[k] + (4 * i + part) * width));
       }
     }
-    float lanes[width];
-    std::memcpy(lanes, &sums[0], sizeof lanes);
-    total += lanes[0];
-    for (size_t part = 1; part < 4; ++part) {
-      std::memcpy(lanes, &sums[part], sizeof lanes);
-      total += lanes[0];
+    for (const Vector& part : sums) {
+      float lanes[width];  // every lane is wanted, or a compiler leaves the others out
+      std::memcpy(lanes, &part, sizeof lanes);
+      for (const float lane : lanes) total += lane;
     }
   }
   return total;

@@ -64,11 +64,6 @@ struct OpenBlas {
   }
 };
 
-Contest contest_of(const std::string& name, const std::string& peer, Program& ours,
-                   const std::function<void()>& theirs) {
-  return {.name = name, .peer = peer, .ours = [&ours] { ours.run(); }, .theirs = theirs};
-}
-
 double flops_of(int64_t n) { return 2.0 * static_cast<double>(n * n) * static_cast<double>(n); }
 
 void bf16_row(const std::string& name, int64_t n) {

@@ -26,7 +26,7 @@ struct Passes {
 };
 Row against_onednn(World& world, const std::string& name, Program& ours, const Passes& passes,
                    const std::function<void()>& theirs) {
-  Contest contest{.name = name, .peer = "oneDNN", .ours = [&] { ours.run(); }, .theirs = theirs};
+  Contest contest = contest_of(name, "oneDNN", ours, theirs);
   limit_by_passes(world, contest, passes.bytes, passes.read, passes.operands);
   return measured(world, contest);
 }

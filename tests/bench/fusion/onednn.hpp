@@ -143,6 +143,10 @@ inline dnnl::primitive_attr followed_by(dnnl::algorithm algorithm, float alpha =
   return attributes;
 }
 
+inline void in_turn(const std::vector<Call>& calls) {
+  for (const Call& call : calls) call();
+}
+
 inline Call reorder(const float* in, void* out, int64_t count) {
   const memory from = bound(dense({count}), in), to = bound(dense({count}, Type::bf16), out);
   return {dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
@@ -154,6 +158,7 @@ namespace bench {
 
 using onednn::bound;
 using onednn::Call;
+using onednn::in_turn;
 using onednn::memory;
 
 }  // namespace bench

@@ -194,6 +194,11 @@ void limit_by_traffic(World& world, Contest& contest, double moved, size_t footp
   contest.limit_scale = moved / (2.0 * static_cast<double>(footprint));
 }
 
+Contest contest_of(const std::string& name, const std::string& peer, Program& ours,
+                   const std::function<void()>& theirs) {
+  return {.name = name, .peer = peer, .ours = [&ours] { ours.run(); }, .theirs = theirs};
+}
+
 void limit_by_passes(World& world, Contest& contest, size_t bytes, size_t read, size_t operands) {
   const size_t count = bytes / sizeof(float);
   std::vector<const float*> tensors;

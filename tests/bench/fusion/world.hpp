@@ -81,6 +81,9 @@ struct Contest {
   bool theirs_launches = false;  // programs as ours do, which wait for the worker
 };
 Row measured(World& world, const Contest& contest);
+// Launches of `ours` beside a peer that is called.
+Contest contest_of(const std::string& name, const std::string& peer, Program& ours,
+                   const std::function<void()>& theirs);
 // The row, and once more beside each of torch's ways, or why there are none: the limit is judged without them.
 void print_beside_torch(const Row& row);
 

@@ -43,13 +43,16 @@ inline std::vector<pid_t> start(uint32_t size, const std::function<Status(uint32
   return children;
 }
 
-// `sharing`: a value of cpu.share_memory; "staged": none, and nothing is read either.
+// `sharing`: a value of cpu.share_memory; "staged": none, and nothing is read either; "quick": none, and what is read depends on
+// how long that takes here.
 inline Result<Rank> join_here(const Store& store, uint32_t rank, uint32_t size, CommOptions options,
                               const std::string& sharing = "with_peers") {
   static Runtime* const tenon = new Runtime;  // for the life of the process
-  const bool staged = sharing == "staged";
-  *tenon = TN_TRY(comm_test::runtime({{"cpu.share_memory", staged ? "never" : sharing},
-                                      {"cpu.read_memory", staged ? "never" : "with_peers"}}));
+  const bool staged = sharing == "staged", quick = sharing == "quick";
+  *tenon = TN_TRY(comm_test::runtime({{"cpu.share_memory", staged || quick ? "never" : sharing},
+                                      {"cpu.read_memory", staged  ? "never"
+                                                          : quick ? "where_quick"
+                                                                  : "with_peers"}}));
   return join(TN_TRY(tenon->device("cpu")), store, rank, size, std::move(options));
 }
 

@@ -78,7 +78,7 @@ TEST_CASE("processes: random collectives on shared, on private and on staged buf
   const uint64_t seed = tenon::test::seed();
   const auto rounds = tenon::test::full_or<uint64_t>("rounds", 40, 1'000);
   for (const uint32_t size : {2u, 3u}) {
-    for (const char* sharing : {"always", "never", "staged"}) {
+    for (const char* sharing : {"always", "never", "quick", "staged"}) {
       const tenon::test::TempFolder folder;
       const auto children = start(size, [&](uint32_t rank) -> Status {
         const Store store = TN_TRY(Store::in_folder(folder.path()));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_amx.cpp: keys and values become tiles once; then one task is a block of queries of one head.
+// attention_bf16.cpp: keys and values become tiles once; then one task is a block of queries of one head.
 //
 // Where there are no tile registers, vectors of pairs multiply the same tiles.
 // Invariant: a slot's room is its own, and a worker holds tile registers only while it computes.
-#include "attention_amx.hpp"
+#include "attention_bf16.hpp"
 
 #include "../driver.hpp"
 #include "attention_tiles.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_amx.hpp: attention of bf16 where the processor multiplies tiles (AMX) or pairs (AVX512-BF16) of it.
+// attention_bf16.hpp: attention of bf16 where the processor multiplies tiles (AMX) or pairs (AVX512-BF16) of it.
 //
 // Products are of bf16 and summed in f32; shares are rounded to bf16 before they meet v.
 // Invariant: as attention_forward.hpp: blocks of queries are independent, and scores never leave the caches.
