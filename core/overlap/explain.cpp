@@ -73,7 +73,7 @@ std::string table(const CommPlan& plan) {
   return out;
 }
 
-std::string totals(const CommPlan& plan) {
+std::string totals(const CommPlan& plan, double occupies) {
   const CommPrediction& time = plan.predicted();
   const double hidden =
       time.communication_ns > 0 ? std::max(0.0, 1 - time.exposed_ns / time.communication_ns) * 100 : 100;
@@ -83,6 +83,11 @@ std::string totals(const CommPlan& plan) {
   std::string out = "predicted  step " + base::time_in_words(time.step_ns) + "; communication " +
                     base::time_in_words(time.communication_ns) + ", " + percent + " hidden, " +
                     base::time_in_words(time.exposed_ns) + " exposed\n";
+  if (occupies > 0) {
+    std::snprintf(percent, sizeof percent, "%.0f %%", occupies * 100);
+    out += "backward   over at " + base::time_in_words(time.backward_ns) + ": moving bytes takes " + percent +
+           " of what computes, while it lasts\n";
+  }
   out += "arena      " + base::bytes_in_words(arena.bytes) + ", " + base::bytes_in_words(arena.gap_bytes) +
          " of it gaps, " + base::bytes_in_words(plan.tail().bytes) + " the tail; " +
          std::to_string(arena.copied_bytes) + " bytes copied\n";
@@ -115,7 +120,7 @@ std::string CommPlan::explain() const {
   if (options().use_hierarchical_allreduce && state_->ranks_per_group > 0)
     out += " in " + base::counted(ranks() / state_->ranks_per_group, "group") + " of " +
            std::to_string(state_->ranks_per_group);
-  out += ", plan " + std::string(hash_text) + "\n" + overlap::totals(*this);
+  out += ", plan " + std::string(hash_text) + "\n" + overlap::totals(*this, state_ ? state_->occupies : 0);
   for (const Note& note : notes())
     out += "option     " + note.option + " → " + note.effective + ": " + note.reason + "\n";
   return out + overlap::table(*this);

@@ -19,6 +19,11 @@ void set_nominal_costs(CommTarget& target);
 // is what reduces. [all ranks; blocks; may fail]
 Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, const CommHook& hook,
                      CommTarget& target);
+// What part of computing stands still while the collective before the update, of at most `bytes`, moves them by way of no group,
+// at `target`'s cost; the greatest of all ranks. 0 where nothing is long enough to tell.
+// [all ranks; blocks; may fail]
+Result<double> measure_occupied(Device& device, Lane& lane, uint64_t bytes, bool sharded,
+                                const CommHook& hook, const CommTarget& target);
 
 // When gradients became ready in some steps: the least of what was measured, since the first one of a step.
 class Arrivals {

@@ -3,7 +3,6 @@
 #include "base/svg.hpp"
 #include "base/text.hpp"
 #include "overlap/state.hpp"
-#include "overlap/timing.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -34,7 +33,7 @@ struct Picture {
 Picture picture_of(const CommPlan& plan) {
   const StepProfile& step = plan.step();
   const CommPrediction& time = plan.predicted();
-  const double backward = overlap::backward_of(step);
+  const double backward = time.backward_ns;
   // The update is drawn where it ends; in between communication is exposed.
   const double forward = time.step_ns - step.forward_ns, update = forward - step.update_ns;
   Picture out{

@@ -146,11 +146,13 @@ class Planner {
     return rows_.emplace_back(sequence_of(step_, along, target_.alignment, partition));
   }
 
-  Cuts exact(const std::vector<Piece>& row, uint32_t streams, double reserve) const {
+  // For pieces that are ready when computing has come so far.
+  Cuts exact(const std::vector<Piece>& row, uint32_t streams, double reserve,
+             const Progress& computing = {}) const {
     std::vector<double> ready;
     std::vector<uint64_t> sums{0};
     for (const Piece& piece : row) {
-      ready.push_back(piece.ready);
+      ready.push_back(computing.clock(piece.ready));
       sums.push_back(sums.back() + piece.slot);
     }
     if (!options_.sharded) sums.back() += tail_.bytes;
@@ -186,6 +188,8 @@ class Planner {
       for (uint32_t n = asked != 0 ? asked : 1; n <= (asked != 0 ? asked : most); ++n) {
         if (best.row != nullptr && nothing_to_gain(best)) break;
         drafts(pieces, exact(pieces, n, spare), n, consider);
+        if (target_.occupies > 0)  // gradients come later than alone: as late as they do by the best so far
+          drafts(pieces, exact(pieces, n, spare, Progress(best.timing.progress)), n, consider);
         // Many small buckets serve what one end does not show: several streams at once, parameters that come early.
         if (early() || options_.sharded) drafts(pieces, exact(pieces, n, never_joined), n, consider);
         if (early() || options_.sharded || n > 1) drafts(pieces, small_buckets(pieces), n, consider);
@@ -200,8 +204,10 @@ class Planner {
     double bytes = 0, first = latest_;
     for (const Load& load : best.loads) bytes += static_cast<double>(load.bytes);
     for (const Piece& piece : *best.row) first = std::min(first, piece.ready);
-    const double end = first + bytes * least_rate(costs_.before_update()) / std::max(1.0, target_.flows);
-    const double gain = best.timing.prediction.end_ns - std::max(end, backward_of(step_));
+    const double moving = bytes * least_rate(costs_.before_update());
+    const double least = std::max(first + moving / std::max(1.0, target_.flows),
+                                  backward_of(step_) + moving * target_.occupies);
+    const double gain = best.timing.prediction.end_ns - least;
     return gain <= worth_it * best.timing.prediction.step_ns;
   }
 
@@ -265,6 +271,7 @@ class Planner {
     Draft out{.row = &pieces, .cuts = std::move(cuts)};
     out.sending = {.streams = streams,
                    .flows = target_.flows,
+                   .occupies = target_.occupies,
                    .sync = options_.sync_nccl_allreduce,
                    .sharded = options_.sharded};
     const std::vector<Load> loads = loads_of(pieces, out.cuts);
@@ -289,6 +296,7 @@ class Planner {
                           .streams = draft.sending.streams,
                           .ranks_per_group = costs_.ranks_per_group(),
                           .alignment = target_.alignment,
+                          .occupies = target_.occupies,
                           .step = step_,
                           .options = options_};
     Placed placed = place(*draft.row, draft.cuts, step_.gradients.size(), target_.alignment,
@@ -312,7 +320,7 @@ class Planner {
   void describe(Bucket& bucket, const Draft& draft, size_t i) const {
     bucket.stream = draft.loads[i].stream;
     bucket.route = costs_.route(bucket.bytes);
-    bucket.ready_ns = draft.loads[i].ready;
+    bucket.ready_ns = draft.timing.progress.clock(draft.loads[i].ready);
     bucket.needed_ns = draft.loads[i].needed;
     bucket.start_ns = draft.timing.sent[i].start;
     bucket.end_ns = draft.timing.sent[i].end;

@@ -6,11 +6,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
+#include <utility>
 
 namespace tenon {
 namespace {
 
+using overlap::Costs;
 using overlap::Load;
+using overlap::Progress;
+using overlap::Sending;
+using overlap::Transfer;
 
 std::vector<Load> loads_in(const CommPlan& plan, const StepProfile& step) {
   std::vector<Load> out;
@@ -46,18 +52,33 @@ std::string difference(const std::vector<Gradient>& planned, const std::vector<G
   return "";
 }
 
+Sending sending_of(const CommPlan& plan, const CommTarget& target) {
+  return {.streams = plan.streams(),
+          .flows = target.flows,
+          .occupies = target.occupies,
+          .sync = plan.options().sync_nccl_allreduce,
+          .sharded = plan.options().sharded};
+}
+
 }  // namespace
+
+// On the clock nothing is disturbed any more: collectives start as they did, and computing is as far as they left it.
+StepProfile overlap::alone(const CommPlan& plan, StepProfile measured, const CommTarget& target) {
+  if (target.occupies <= 0) return measured;
+  std::vector<Transfer> transfers = transfers_of(loads_in(plan, measured), Costs(target, plan.options()));
+  for (Transfer& transfer : transfers) transfer.after = std::exchange(transfer.ready, 0.0);
+  constexpr double all_along = std::numeric_limits<double>::infinity();
+  const Progress progress = simulate(transfers, sending_of(plan, target), all_along).progress;
+  for (Gradient& gradient : measured.gradients) gradient.ready_ns = progress.computed(gradient.ready_ns);
+  return measured;
+}
 
 Result<CommPrediction> predict(const CommPlan& plan, const StepProfile& step, const CommTarget& target) {
   TN_TRY(overlap::check(step, target, plan.options()));
   const std::string other = difference(plan.step().gradients, step.gradients);
   if (!other.empty()) return Status(TN_INVALID, other);
-  const overlap::Costs costs(target, plan.options());
-  const overlap::Sending sending{.streams = plan.streams(),
-                                 .flows = target.flows,
-                                 .sync = plan.options().sync_nccl_allreduce,
-                                 .sharded = plan.options().sharded};
-  return overlap::time_of(loads_in(plan, step), step, costs, sending).prediction;
+  const Costs costs(target, plan.options());
+  return overlap::time_of(loads_in(plan, step), step, costs, sending_of(plan, target)).prediction;
 }
 
 Result<Replan> judge_replan(const CommPlan& plan, const StepProfile& measured, const CommTarget& target,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulator.cpp: from event to event: one is issued, a latency is over, the last byte has moved.
+// simulator.cpp: from event to event: one is issued, a latency is over, the last byte has moved, computing is done.
 #include "overlap/simulator.hpp"
 
 #include <algorithm>
@@ -10,17 +10,21 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr uint32_t none = UINT32_MAX;
+constexpr double half = 0.5;
 
 class Simulation {
  public:
-  Simulation(std::span<const Transfer> transfers, uint32_t streams, double flows, bool sync)
-      : transfers_(transfers), flows_(flows), sync_(sync), lanes_(streams), out_(transfers.size()) {}
+  Simulation(std::span<const Transfer> transfers, const Sending& sending, double computing)
+      : transfers_(transfers), sending_(sending), computing_(computing), lanes_(sending.streams) {
+    out_.spans.resize(transfers.size());
+  }
 
-  std::vector<Span> run() {
+  Simulated run() {
     while (done_ < transfers_.size()) {
       issue();
       start();
-      advance(std::min(next_issue() - now_, next_change()));
+      share();
+      advance(std::min({next_issue(), next_change(), disturbed() ? until(computing_) : never}));
     }
     return std::move(out_);
   }
@@ -33,14 +37,12 @@ class Simulation {
     double latency = 0, work = 0;  // left
   };
 
-  bool may_issue() const { return issued_ < transfers_.size() && (!sync_ || issued_ == done_); }
-  double next_issue() const { return may_issue() ? std::max(transfers_[issued_].ready, now_) : never; }
+  bool may_issue() const { return issued_ < transfers_.size() && (!sending_.sync || issued_ == done_); }
+  bool is_ready(const Transfer& next) const { return next.ready <= computed_ && next.after <= now_; }
 
   void issue() {
-    while (may_issue() && transfers_[issued_].ready <= now_) {
+    for (; may_issue() && is_ready(transfers_[issued_]); ++issued_)
       lanes_[transfers_[issued_].stream].queue.push_back(static_cast<uint32_t>(issued_));
-      ++issued_;
-    }
   }
 
   void start() {
@@ -50,15 +52,31 @@ class Simulation {
       const Transfer& transfer = transfers_[lane.running];
       lane.latency = transfer.latency;
       lane.work = transfer.work;
-      out_[lane.running].start = now_;
+      out_.spans[lane.running].start = now_;
     }
   }
 
-  double speed() const {
-    const auto moving = std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
-      return lane.running != none && lane.latency <= 0;
-    });
-    return moving == 0 ? 1 : std::min(1.0, flows_ / static_cast<double>(moving));
+  // How fast each lane moves, and what computes, until something changes.
+  void share() {
+    const auto moving = static_cast<double>(std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
+      return lane.running != none && lane.latency <= 0 && lane.work > 0;
+    }));
+    speed_ = moving == 0 ? 1 : std::min(1.0, sending_.flows / moving);
+    pace_ = 1;
+    const double asked = disturbed() ? sending_.occupies * moving * speed_ : 0;
+    pace_ -= std::min(asked, half);
+    if (asked > half) speed_ *= half / asked;
+  }
+
+  // Whether there is computing that collectives can be in the way of.
+  bool disturbed() const { return sending_.occupies > 0 && computed_ < computing_; }
+  // Until so much is computed.
+  double until(double computed) const { return std::max(0.0, computed - computed_) / pace_; }
+
+  double next_issue() const {
+    if (!may_issue()) return never;
+    const Transfer& next = transfers_[issued_];
+    return std::max(until(next.ready), next.after - now_);
   }
 
   // Until a lane changes what it does.
@@ -66,41 +84,69 @@ class Simulation {
     double least = never;
     for (const Lane& lane : lanes_) {
       if (lane.running == none) continue;
-      least = std::min(least, lane.latency > 0 ? lane.latency : lane.work / speed());
+      least = std::min(least, lane.latency > 0 ? lane.latency : lane.work / speed_);
     }
     return least;
   }
 
   void advance(double by) {
-    const double moved = by * speed();
+    const double moved = by * speed_;
     // What would be over by rounding is over.
     const auto less = [](double left, double gone) { return left - gone <= left * 1e-12 ? 0 : left - gone; };
     now_ += by;
+    computed_ += by * pace_;
+    if (sending_.occupies > 0) out_.progress.advance(by, by * pace_);
     for (Lane& lane : lanes_) {
       if (lane.running == none) continue;
       const bool waits = lane.latency > 0;
       double& left = waits ? lane.latency : lane.work;
       left = less(left, waits ? by : moved);
       if (lane.latency > 0 || lane.work > 0) continue;
-      out_[lane.running].end = now_;
+      out_.spans[lane.running].end = now_;
       lane.running = none;
       ++done_;
     }
   }
 
   std::span<const Transfer> transfers_;
-  double flows_;
-  bool sync_;
+  const Sending& sending_;
+  double computing_;
   std::vector<Lane> lanes_;
-  std::vector<Span> out_;
-  double now_ = 0;
+  Simulated out_{};
+  double now_ = 0, computed_ = 0;
+  double speed_ = 1, pace_ = 1;
   size_t issued_ = 0, done_ = 0;
 };
 
 }  // namespace
 
-std::vector<Span> simulate(std::span<const Transfer> transfers, uint32_t streams, double flows, bool sync) {
-  return Simulation(transfers, streams, flows, sync).run();
+double Progress::clock(double computed) const noexcept {
+  const auto next = std::lower_bound(knots_.begin(), knots_.end(), computed,
+                                     [](const Knot& knot, double value) { return knot.computed < value; });
+  if (next == knots_.end()) return end_.clock + (computed - end_.computed);
+  const Knot before = next == knots_.begin() ? Knot{} : *std::prev(next);
+  if (next->computed <= before.computed) return before.clock;
+  const double part = (computed - before.computed) / (next->computed - before.computed);
+  return before.clock + part * (next->clock - before.clock);
+}
+
+double Progress::computed(double clock) const noexcept {
+  const auto next = std::lower_bound(knots_.begin(), knots_.end(), clock,
+                                     [](const Knot& knot, double value) { return knot.clock < value; });
+  if (next == knots_.end()) return end_.computed + (clock - end_.clock);
+  const Knot before = next == knots_.begin() ? Knot{} : *std::prev(next);
+  if (next->clock <= before.clock) return before.computed;
+  const double part = (clock - before.clock) / (next->clock - before.clock);
+  return before.computed + part * (next->computed - before.computed);
+}
+
+void Progress::advance(double clock, double computed) {
+  end_ = {end_.clock + clock, end_.computed + computed};
+  knots_.push_back(end_);
+}
+
+Simulated simulate(std::span<const Transfer> transfers, const Sending& sending, double computing) {
+  return Simulation(transfers, sending, computing).run();
 }
 
 }  // namespace tenon::overlap

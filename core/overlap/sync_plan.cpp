@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // sync_plan.cpp: plans for a group of ranks: the first one, what is measured, and another when that pays.
 #include "overlap/sync_state.hpp"
+#include "overlap/timing.hpp"
 #include "runtime/device_state.hpp"
 
 #include <algorithm>
@@ -141,6 +142,9 @@ Status GradientSync::State::find_costs(uint64_t bytes) {
   } else if (!basis.costs_given) {
     TN_TRY(overlap::measure_costs(device, lanes[0], bytes, asked.sharded, options.hook, target));
   }
+  if (!basis.costs_given)
+    target.occupies =
+        TN_TRY(overlap::measure_occupied(device, lanes[0], bytes, asked.sharded, options.hook, target));
   keep_routes_there_are();
   if (basis.grouped) target.ranks_per_group = lanes[0].groups.ranks_per_group();
   return {};
@@ -201,6 +205,7 @@ bool GradientSync::State::is_measured() const noexcept {
 Result<bool> GradientSync::State::replan(bool judged) {
   StepProfile now = step;
   if (!TN_TRY(arrivals.take(device, lanes[0], now))) return false;
+  now = overlap::alone(plan, std::move(now), target);
   if (judged) {
     const Replan judgement = TN_TRY(judge_replan(plan, now, target, true, 0));
     device.state()->log(LogLevel::debug, "gradients, " + judgement.reason);

@@ -2,7 +2,8 @@
 // timing.cpp: the predicted step.
 //
 // The next forward begins when backward and update are over, or later by as much as any of its parameters would otherwise
-// come too late: that much communication is exposed.
+// come too late. What that is later than without communication is exposed. Gathers that run under update and forward are taken to
+// cost these nothing.
 #include "overlap/timing.hpp"
 
 #include "base/text.hpp"
@@ -22,7 +23,7 @@ Transfer transfer(const Load& load, const CostTable& cost) {
 
 // Fills in when each bucket is gathered, and when its parameters are there.
 void gather(std::span<const Load> loads, std::span<const double> updated, const Costs& costs,
-            const Sending& sending, std::vector<Transfer> transfers, Timing& out,
+            const Sending& sending, std::vector<Transfer> transfers, double backward, Timing& out,
             std::vector<double>& there) {
   out.gathers.resize(loads.size());
   std::iota(out.gathers.begin(), out.gathers.end(), 0u);
@@ -30,10 +31,11 @@ void gather(std::span<const Load> loads, std::span<const double> updated, const 
                    [&](uint32_t a, uint32_t b) { return loads[a].needed < loads[b].needed; });
   for (const uint32_t i : out.gathers) {
     transfers.push_back(transfer(loads[i], costs.gather()));
-    transfers.back().ready = updated[i];
+    transfers.back().ready = 0;
+    transfers.back().after = updated[i];
     out.prediction.communication_ns += costs.gather().ns(loads[i].bytes);
   }
-  const std::vector<Span> spans = simulate(transfers, sending.streams, sending.flows, sending.sync);
+  const std::vector<Span> spans = simulate(transfers, sending, backward).spans;
   out.gathered.resize(loads.size());
   for (size_t k = 0; k < out.gathers.size(); ++k) {
     const uint32_t i = out.gathers[k];
@@ -73,20 +75,28 @@ Route Costs::route(uint64_t bytes) const noexcept {
   return best == routes_.end() ? Route::flat : best->route;
 }
 
+std::vector<Transfer> transfers_of(std::span<const Load> loads, const Costs& costs) {
+  std::vector<Transfer> out;
+  for (const Load& load : loads) out.push_back(transfer(load, costs.before_update()));
+  return out;
+}
+
 Timing time_of(std::span<const Load> loads, const StepProfile& step, const Costs& costs,
                const Sending& sending) {
   Timing out;
-  std::vector<Transfer> transfers;
+  std::vector<Transfer> transfers = transfers_of(loads, costs);
   double bytes = 0;
   for (const Load& load : loads) {
-    transfers.push_back(transfer(load, costs.before_update()));
     bytes += static_cast<double>(load.bytes);
     out.prediction.communication_ns += costs.before_update().ns(load.bytes);
   }
-  out.sent = simulate(transfers, sending.streams, sending.flows, sending.sync);
+  const double alone = backward_of(step);
+  Simulated simulated = simulate(transfers, sending, alone);
+  out.sent = std::move(simulated.spans);
+  out.progress = std::move(simulated.progress);
   for (const Span& span : out.sent) out.prediction.end_ns = std::max(out.prediction.end_ns, span.end);
 
-  const double backward = backward_of(step), computed = backward + step.update_ns;
+  const double backward = out.prediction.backward_ns = out.progress.clock(alone);
   const bool gated = !gate_of(step).empty();
   std::vector<double> there;  // when each bucket's parameters are new
   for (size_t i = 0; i < loads.size(); ++i) {
@@ -95,13 +105,13 @@ Timing time_of(std::span<const Load> loads, const StepProfile& step, const Costs
                           : out.sent[i].end + step.update_ns * share);
   }
   if (sending.sharded)
-    gather(loads, std::vector<double>(there), costs, sending, std::move(transfers), out, there);
-  double forward_begins = computed;
+    gather(loads, std::vector<double>(there), costs, sending, std::move(transfers), alone, out, there);
+  double forward_begins = backward + step.update_ns;
   for (size_t i = 0; i < loads.size(); ++i) {
     const bool early = !gated || sending.sharded;  // else the update is one, and everything waits for it
     forward_begins = std::max(forward_begins, there[i] - (early ? loads[i].needed : 0));
   }
-  out.prediction.exposed_ns = forward_begins - computed;
+  out.prediction.exposed_ns = forward_begins - (alone + step.update_ns);
   out.prediction.step_ns = forward_begins + step.forward_ns;
   return out;
 }

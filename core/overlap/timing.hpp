@@ -15,7 +15,7 @@ namespace tenon::overlap {
 
 // What a bucket means to the link.
 struct Load {
-  double ready = 0, needed = 0;
+  double ready = 0, needed = 0;  // of computing alone
   uint64_t bytes = 0;
   uint32_t stream = 0;
 };
@@ -38,21 +38,22 @@ class Costs {
 };
 
 struct Timing {
+  Progress progress{};                   // of backward
   std::vector<Span> sent{}, gathered{};  // one for each load; gathered in sharded mode only
   std::vector<uint32_t> gathers{};       // the order of the gathers
   CommPrediction prediction{};
 };
 
-// How buckets are sent: everything about a plan but the buckets.
-struct Sending {
-  uint32_t streams = 1;
-  double flows = 1;
-  bool sync = false, sharded = false;
-};
+// What the link is asked for: loads in the order in which they are launched. [any-thread; does not block; cannot fail]
+std::vector<Transfer> transfers_of(std::span<const Load> loads, const Costs& costs);
 
 // Of loads in the order in which they are launched. [any-thread; does not block; cannot fail]
 Timing time_of(std::span<const Load> loads, const StepProfile& step, const Costs& costs,
                const Sending& sending);
+
+// `measured`, whose gradients came at these times of the clock while `plan` sent them, as it would be without collectives.
+// [any-thread; does not block; cannot fail]
+StepProfile alone(const CommPlan& plan, StepProfile measured, const CommTarget& target);
 
 // Why updates wait for the last bucket, or "".
 std::string gate_of(const StepProfile& step);

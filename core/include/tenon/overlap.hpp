@@ -24,7 +24,7 @@ struct Gradient {
   std::string name{};  // unique; up to its first dot it is the name of the layer
   DType dtype = f32;   // of floating point
   uint64_t elements = 0;
-  double ready_ns = 0;   // complete on the last rank, since backward began
+  double ready_ns = 0;   // complete on the last rank, since backward began, with no collective beside it
   double needed_ns = 0;  // its parameter is first read, since the next forward began
   bool sparse = false;   // indices and values: not summed in a bucket
   // Sparse: elements of a row of the table, and the most rows that one rank brings to a step. Plans alone need neither.
@@ -62,6 +62,8 @@ struct CommTarget {
   uint64_t alignment = 64;   // of a slot, in bytes: a power of two from 8 on
   uint32_t max_streams = 4;  // that carry collectives at the same time
   double flows = 1;          // how many streams' bandwidth the link carries; 1: one stream fills it
+  double occupies =
+      0;  // of what computes, 0 to 1, while one stream moves bytes; 0: the link moves them by itself
 };
 
 // `automatic` chooses by predicted time; the others are rules that are used elsewhere, on the same ground.
@@ -174,6 +176,7 @@ struct CommTail {
 // The times that a plan leads to.
 struct CommPrediction {
   double communication_ns = 0;  // of all collectives, each alone on the link
+  double backward_ns = 0;       // when backward is over, with collectives beside it
   double end_ns = 0;            // of the last one before the update, since backward began
   double exposed_ns = 0;        // by which communication makes the step longer
   double step_ns = 0;
@@ -252,7 +255,7 @@ struct Replan {
   double drift = 0;  // of the predicted step
   std::string reason{};
 };
-// For what has been measured since: due between steps, with nothing in flight, when the step would take longer or shorter than
+// For what has been measured since, computing alone: due between steps, with nothing in flight, when the step would take longer or shorter than
 // planned by more than replan_drift of it. TN_INVALID as `predict`. [any-thread; does not block; may fail]
 TN_API Result<Replan> judge_replan(const CommPlan& plan, const StepProfile& measured,
                                    const CommTarget& target, bool between_steps, uint32_t in_flight);

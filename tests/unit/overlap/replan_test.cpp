@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When to plan anew: between steps, with nothing in flight, when the step would take another time than was planned.
+#include "overlap/timing.hpp"
 #include "steps.hpp"
+#include "support/seed.hpp"
 
 #include <doctest/doctest.h>
 
@@ -49,6 +51,32 @@ TEST_CASE(
   CHECK(late.reason.find("more than 10.0 %") != std::string::npos);
   CHECK(judged(plan, step, test::over(CostTable::linear(20 * test::ms, 1), 2)).due);
   CHECK_FALSE(judged(test::planned(step, target, {.replan_drift = 0.6}), slower(step, 1.5)).due);
+}
+
+TEST_CASE("replan: gradients as a plan made them late are those of computing alone") {
+  auto random = test::generator();
+  for (int round = 0; round < 100; ++round) {
+    std::vector<uint64_t> elements;
+    for (int i = test::between(random, 1, 12); i > 0; --i)
+      elements.push_back(static_cast<uint64_t>(test::between(random, 1, 900)) * 1000);
+    const StepProfile step = test::chain(elements, test::between(random, 1, 4) * test::ms);
+    CommTarget busy = target;
+    busy.occupies = test::between(random, 0, 4) / 4.0;
+    const CommPlan plan = test::planned(step, busy, {.nccl_comm_num = 1});
+    // A bucket's time is that of its last gradient; those between are not told by a plan.
+    StepProfile late = step;
+    for (const Bucket& bucket : plan.buckets()) {
+      for (const BucketMember& member : bucket.members) late.gradients[member.gradient].ready_ns = bucket.ready_ns;
+    }
+    const StepProfile found = overlap::alone(plan, late, busy);
+    for (const Bucket& bucket : plan.buckets()) {
+      double expected = 0;
+      for (const BucketMember& member : bucket.members)
+        expected = std::max(expected, step.gradients[member.gradient].ready_ns);
+      for (const BucketMember& member : bucket.members)
+        CHECK(found.gradients[member.gradient].ready_ns == doctest::Approx(expected));
+    }
+  }
 }
 
 TEST_CASE("replan: is never due within a step or with a bucket in flight") {

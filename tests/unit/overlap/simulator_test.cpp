@@ -17,7 +17,9 @@ using Ends = std::vector<std::pair<double, double>>;
 
 Ends run(const std::vector<Transfer>& transfers, uint32_t streams, double flows = 1, bool sync = false) {
   Ends out;
-  for (const overlap::Span& span : overlap::simulate(transfers, streams, flows, sync))
+  const auto simulated =
+      overlap::simulate(transfers, {.streams = streams, .flows = flows, .sync = sync}, 0);
+  for (const overlap::Span& span : simulated.spans)
     out.emplace_back(span.start, span.end);
   return out;
 }
@@ -51,6 +53,58 @@ TEST_CASE("simulator: a host that waits makes two streams one") {
 
 TEST_CASE("simulator: nothing is issued before what stands ahead of it") {
   CHECK(run({ready_at(5, 1, 0, 0), ready_at(0, 1, 0, 1)}, 2) == Ends{{5, 6}, {5, 6}});
+}
+
+TEST_CASE("simulator: bytes that computing moves make it later, and what it makes ready") {
+  const auto quarter =
+      overlap::simulate(std::vector{ready_at(2, 0, 4), ready_at(5.75, 0, 1)}, {.occupies = 0.25}, 8);
+  CHECK(quarter.spans[0].start == 2);
+  CHECK(quarter.spans[0].end == 6);
+  CHECK(quarter.spans[1].start == 6.75);  // 5 computed by 6
+  CHECK(quarter.progress.clock(2) == 2);
+  CHECK(quarter.progress.clock(3.5) == 4);
+  CHECK(quarter.progress.clock(8) == 9.25);
+  CHECK(quarter.progress.computed(4) == 3.5);
+  CHECK(quarter.progress.computed(9.25) == 8);
+}
+
+TEST_CASE("simulator: where moving bytes and computing both ask for all, each has half") {
+  const auto all = overlap::simulate(std::vector{ready_at(2, 0, 4)}, {.occupies = 1}, 4);
+  CHECK(all.progress.clock(4) == 6);
+  CHECK(all.spans[0].end == 8);  // 2 of 4 moved by 6, and nothing in the way after
+  const auto two = overlap::simulate(std::vector{ready_at(0, 0, 4, 0), ready_at(0, 0, 4, 1)},
+                                     {.streams = 2, .flows = 2, .occupies = 0.5}, 1e9);
+  CHECK(two.spans[0].end == 8);
+  CHECK(two.spans[1].end == 8);
+}
+
+TEST_CASE("simulator: all that is asked of what computes is done, and no sooner than one could do it") {
+  auto random = test::generator();
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Transfer> transfers;
+    const auto streams = static_cast<uint32_t>(test::between(random, 1, 3));
+    const double occupies = test::between(random, 1, 4) / 4.0;
+    double now = 0, work = 0;
+    for (int i = test::between(random, 1, 20); i > 0; --i) {
+      now += test::between(random, 0, 9);
+      transfers.push_back(ready_at(now, test::between(random, 0, 5), test::between(random, 0, 9),
+                                   static_cast<uint32_t>(i) % streams));
+      work += transfers.back().work;
+    }
+    const double computing = now + test::between(random, 0, 50);
+    const auto simulated =
+        overlap::simulate(transfers, {.streams = streams, .occupies = occupies}, computing);
+    double last = simulated.progress.clock(computing);
+    CHECK(last >= computing);
+    CHECK(last <= computing + occupies * work + 1e-9);
+    for (size_t i = 0; i < transfers.size(); ++i) {
+      CHECK(simulated.spans[i].start >= simulated.progress.clock(transfers[i].ready) - 1e-9);
+      last = std::max(last, simulated.spans[i].end);
+    }
+    CHECK(last >= computing + occupies * work - 1e-9);
+    for (double clock = 0; clock < last; clock += 1.7)
+      CHECK(simulated.progress.clock(simulated.progress.computed(clock)) == doctest::Approx(clock));
+  }
 }
 
 TEST_CASE("simulator: nothing to send ends at once") {
