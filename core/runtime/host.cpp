@@ -36,6 +36,8 @@ Host::Host(const RuntimeOptions& options)
       log_([this](LogLevel level, std::string_view component,
                   std::string_view text) { pass_on(level, component, text); },
            options.log_level),
+      trace_(options.trace),
+      parallel_for_(options.parallel_for),
       options_(options.options.begin(), options.options.end()),
       environment_(environment_for(options)) {
   table_ = tn_host{.header = {.size = sizeof(tn_host), .major = TN_ABI_MAJOR, .minor = TN_ABI_MINOR},
@@ -49,8 +51,8 @@ Host::Host(const RuntimeOptions& options)
                    .allocate = allocate,
                    .release = release,
                    .option = look_up,
-                   .trace = nullptr,
-                   .parallel_for = nullptr};
+                   .trace = options.trace ? trace : nullptr,
+                   .parallel_for = options.parallel_for ? parallel_for : nullptr};
 }
 
 Host& Host::make(const RuntimeOptions& options) {
@@ -68,6 +70,8 @@ void Host::pass_on(LogLevel level, std::string_view component, std::string_view 
 }
 
 void Host::let_go() noexcept {
+  trace_.let_go();
+  parallel_for_.let_go();
   LogSink gone;
   const std::lock_guard lock(sink_mutex_);
   std::swap(gone, sink_);
@@ -106,6 +110,16 @@ const char* Host::look_up(void* context, const char* plugin, const char* key) no
   } catch (...) {
     return nullptr;
   }
+}
+
+void Host::trace(void* context, int32_t kind, const char* name, uint64_t id, double value) noexcept {
+  host_of(context).trace_.call(kind, name != nullptr ? name : "", id, value);
+}
+
+void Host::parallel_for(void* context, uint64_t count, uint64_t grain,
+                        void (*body)(void* argument, uint64_t begin, uint64_t end), void* argument) noexcept {
+  const auto piece = [=](uint64_t begin, uint64_t end) { body(argument, begin, end); };
+  if (!host_of(context).parallel_for_.call(count, grain, piece) && count > 0) piece(0, count);
 }
 
 }  // namespace tenon::runtime

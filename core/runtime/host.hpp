@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // host.hpp: the services this host lends to plugins.
 //
-// Invariant: a plugin may keep the table for the life of the process, so a Host is never destroyed; only the user's log
-// sink is let go when its Runtime ends.
+// Invariant: a plugin may keep the table for the life of the process, so a Host is never destroyed; only what the user gave
+// to be called is let go when its Runtime ends.
 #pragma once
 
 #include "base/environment.hpp"
 #include "base/log.hpp"
+#include "runtime/lent.hpp"
 
 #include <tenon/host.h>
 #include <tenon/runtime.hpp>
@@ -25,7 +26,8 @@ class Host {
 
   const tn_host& table() const noexcept { return table_; }
   base::Logger& log() noexcept { return log_; }
-  // The user's sink is not called any more; later lines go to standard error. [any-thread; may block; cannot fail]
+  // What the user gave is not called any more: later lines go to standard error, later events nowhere, and later work is
+  // done by the thread that has it. Waits for calls underway. [any-thread; may block; cannot fail]
   void let_go() noexcept;
   // The value of option "GROUP.KEY", or of the environment's TENON_GROUP_KEY. [any-thread; does not block; cannot fail]
   std::optional<std::string> option(std::string_view group, std::string_view key) const;
@@ -37,6 +39,10 @@ class Host {
   static void* allocate(void* context, uint64_t bytes, uint64_t alignment) noexcept;
   static void release(void* context, void* memory, uint64_t bytes, uint64_t alignment) noexcept;
   static const char* look_up(void* context, const char* plugin, const char* key) noexcept;
+  static void trace(void* context, int32_t kind, const char* name, uint64_t id, double value) noexcept;
+  static void parallel_for(void* context, uint64_t count, uint64_t grain,
+                           void (*body)(void* argument, uint64_t begin, uint64_t end),
+                           void* argument) noexcept;
 
  private:
   explicit Host(const RuntimeOptions& options);
@@ -46,6 +52,8 @@ class Host {
   std::recursive_mutex sink_mutex_;
   LogSink sink_;
   base::Logger log_;
+  Lent<TraceSink> trace_;
+  Lent<ParallelFor> parallel_for_;
   std::map<std::string, std::string, std::less<>> options_;
   base::Environment environment_;
   std::mutex lent_mutex_;

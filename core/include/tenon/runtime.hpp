@@ -25,6 +25,12 @@ struct RuntimeState;  // core/runtime
 enum class LogLevel : int32_t { error = 0, warn = 1, info = 2, debug = 3, trace = 4 };
 // Called from any thread, one line at a time.
 using LogSink = std::function<void(LogLevel level, std::string_view component, std::string_view text)>;
+// One event of a plugin's own (TN_TRACE_…, tenon/host.h). Called from any thread, several at a time; returns soon.
+using TraceSink = std::function<void(int32_t kind, std::string_view name, uint64_t id, double value)>;
+// Runs `piece` over parts of [0, count), each of at least `grain` but the last, on threads of the program, and returns when
+// all are done. Called from plugins' threads, several at a time; it must not throw, nor wait for a device.
+using ParallelFor = std::function<void(uint64_t count, uint64_t grain,
+                                       const std::function<void(uint64_t begin, uint64_t end)>& piece)>;
 
 // How libraries of unknown digest are tried before they enter this process.
 enum class Probe {
@@ -42,6 +48,10 @@ struct RuntimeOptions {
   std::map<std::string, std::string> options{};  // "cpu.threads" → "2"; "pool.reserve_fraction" → "0.5"
   LogLevel log_level = LogLevel::warn;
   LogSink log{};  // default: standard error
+  // Services that a plugin does without when they are absent, as by default. They are called while this Runtime or a device
+  // of it lives, and by plugins that it was the first to open.
+  TraceSink trace{};
+  ParallelFor parallel_for{};  // default: a plugin uses threads of its own
 };
 
 // One library that was considered.

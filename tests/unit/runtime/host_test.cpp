@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -112,4 +114,85 @@ TEST_CASE("host: the table names this ABI") {
   CHECK(table.header.major == TN_ABI_MAJOR);
   CHECK(table.header.minor == TN_ABI_MINOR);
   CHECK(std::string(table.name).substr(0, 9) == "libtenon ");
+}
+
+TEST_CASE("host: events and threads are services only when the program gives them") {
+  const tn_host& plain = Host::make({}).table();
+  CHECK((plain.trace == nullptr));
+  CHECK((plain.parallel_for == nullptr));
+}
+
+TEST_CASE("host: a plugin's events reach the sink until it is let go") {
+  std::vector<std::string> names;
+  Host& host = Host::make({.trace = [&](int32_t kind, std::string_view name, uint64_t id, double value) {
+    names.push_back(std::to_string(kind) + " " + std::string(name) + " " + std::to_string(id) + " " +
+                    std::to_string(static_cast<int>(value)));
+  }});
+  const tn_host& table = host.table();
+  REQUIRE((table.trace != nullptr));
+  table.trace(table.context, TN_TRACE_BEGIN, "tune", 7, 0);
+  table.trace(table.context, TN_TRACE_COUNTER, nullptr, 1, 42);
+  host.let_go();
+  table.trace(table.context, TN_TRACE_END, "tune", 7, 0);
+  CHECK(names == std::vector<std::string>{"0 tune 7 0", "2  1 42"});
+}
+
+namespace {
+
+// Adds the range up in pieces of `grain`, as a plugin would, and says which pieces there were.
+std::vector<uint64_t> pieces_of(const tn_host& table, uint64_t count, uint64_t grain) {
+  std::vector<uint64_t> begins;
+  table.parallel_for(
+      table.context, count, grain,
+      [](void* argument, uint64_t begin, uint64_t) {
+        static_cast<std::vector<uint64_t>*>(argument)->push_back(begin);
+      },
+      &begins);
+  return begins;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "host: work goes to the threads that this runtime was given, and to nobody's once they are let go") {
+  int first_calls = 0, second_calls = 0;
+  Host& first = Host::make({.parallel_for = [&](uint64_t count, uint64_t grain, const auto& piece) {
+    ++first_calls;
+    for (uint64_t at = 0; at < count; at += grain) piece(at, std::min(count, at + grain));
+  }});
+  Host& second = Host::make({.parallel_for = [&](uint64_t count, uint64_t, const auto& piece) {
+    ++second_calls;
+    piece(0, count);
+  }});
+  CHECK(pieces_of(first.table(), 10, 4) == std::vector<uint64_t>{0, 4, 8});
+  CHECK(pieces_of(second.table(), 10, 4) == std::vector<uint64_t>{0});
+  CHECK(first_calls == 1);
+  CHECK(second_calls == 1);
+  first.let_go();
+  CHECK(pieces_of(first.table(), 10, 4) == std::vector<uint64_t>{0});
+  CHECK(pieces_of(first.table(), 0, 4).empty());
+  CHECK(first_calls == 1);
+  second.let_go();
+}
+
+TEST_CASE("host: what was lent is let go after the last call") {
+  std::atomic<bool> inside = false, leaving = false;
+  bool over = false;  // plain: a call that is still underway would race
+  Host& host = Host::make({.parallel_for = [&](uint64_t count, uint64_t, const auto& piece) {
+    inside = true;
+    inside.notify_all();
+    leaving.wait(false);
+    piece(0, count);
+    over = true;
+  }});
+  std::thread plugin([&] { pieces_of(host.table(), 1, 1); });
+  inside.wait(false);
+  std::thread opener([&] {
+    leaving = true;
+    leaving.notify_all();
+  });
+  host.let_go();
+  CHECK(over);
+  plugin.join();
+  opener.join();
 }
