@@ -10,17 +10,37 @@
 namespace tenon::train {
 namespace {
 
-// As the planner of buckets sees them: ready when the launches before are predicted to be.
-std::vector<Gradient> gradients_of(const Plan::State& plan) {
-  std::vector<double> done;
-  double now = 0;
-  for (const FusionGroup& group : plan.cut.groups) done.push_back(now += group.cost_ns);
+// When each launch is predicted to begin, since the first one does; and last when all are over.
+std::vector<double> clock_of(const Plan::State& plan) {
+  std::vector<double> out{0};
+  for (const FusionGroup& group : plan.cut.groups) out.push_back(out.back() + group.cost_ns);
+  return out;
+}
+
+// The first launch that reads what has this number among what is bound; behind all of them, where none does.
+size_t first_reader(const Plan::State& plan, uint32_t bound) {
+  const auto reads = [&](const Plan::State::Launch& launch) {
+    return std::any_of(launch.slots.begin(), launch.slots.end(),
+                       [&](const Plan::State::Slot& slot) { return slot.bound == bound; });
+  };
+  const auto found = std::find_if(plan.launches.begin(), plan.launches.end(), reads);
+  return static_cast<size_t>(found - plan.launches.begin());
+}
+
+// As the planner of buckets sees them: ready when the launches before are predicted to be. Where weights come back under the next
+// forward (`gathered`) each is needed by the first launch that reads it; else that forward begins behind all updates.
+std::vector<Gradient> gradients_of(const Plan::State& plan, bool gathered) {
+  const std::vector<double> clock = clock_of(plan);
   std::vector<Gradient> out;
   for (const auto& exchange : plan.exchanges) {
     const Graph::ValueInfo& sum = plan.graph.values()[exchange.sum];
     Gradient gradient{
         .name = parameter_of(sum.name), .dtype = sum.spec.dtype, .elements = sum.spec.elements()};
-    gradient.ready_ns = done[exchange.after];
+    gradient.ready_ns = clock[exchange.after + 1];
+    const auto weight = plan.names.find(gradient.name);
+    if (gathered)
+      gradient.needed_ns =
+          weight == plan.names.end() ? clock.back() : clock[first_reader(plan, weight->second)];
     out.push_back(std::move(gradient));
   }
   return out;
@@ -40,7 +60,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.target = from.target;
   options.timeline = from.timeline;
   Averages out;
-  out.all_ = std::make_shared<const std::vector<Gradient>>(gradients_of(plan));
+  out.all_ = std::make_shared<const std::vector<Gradient>>(gradients_of(plan, from.strategy.sharded));
   out.sync_ = std::make_shared<GradientSync>(
       TN_TRY(GradientSync::create(device, comm, *out.all_, from.strategy.overlap(), std::move(options))));
   out.samples_ = from.step.samples;
