@@ -92,7 +92,8 @@ TEST_CASE("probe: a crash is remembered, with the way to forget it") {
 
 TEST_CASE("probe: what may change with the machine is not remembered") {
   Loading loading;
-  for (const char* name : {"null_reason", "missing_dependency", "no_symbol", "abi_too_new"}) {
+  for (const char* name :
+       {"null_reason", "missing_dependency", "unresolved_symbol", "no_symbol", "abi_too_new"}) {
     CHECK(load_one(loading, specimen(name)).probe == "child");
     CHECK(load_one(loading, specimen(name)).probe == "child");
   }

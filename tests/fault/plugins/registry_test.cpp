@@ -63,6 +63,11 @@ TEST_CASE("loader: a good plugin is loaded, with all that is known of it") {
 TEST_CASE("loader: a missing symbol") {
   CHECK(refused_with("no_symbol", {"does not export tn_plugin_entry", "tenon_add_plugin()"}));
 }
+TEST_CASE("loader: a symbol that it needs and nobody has") {
+  CHECK(
+      refused_with("unresolved_symbol", {"undefined symbol: tenon_test_nowhere",
+                                         "linked against other versions of its libraries; rebuild it here"}));
+}
 TEST_CASE("loader: an ABI that is too new") {
   CHECK(refused_with("abi_too_new", {"answered with ABI 2.0", "asked for 1.0", "update Tenon"}));
 }

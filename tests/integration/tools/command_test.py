@@ -50,6 +50,7 @@ class Doctor(Case):
         (self.folder / "tenon-bad.so").write_text("no library at all")
         done = tenon("doctor", "--plugin-path", self.folder)
         self.expect(done, 0, "tenon-bad.so", "skipped: ")
+        self.expect(tenon("doctor", "--plugin-path", self.folder, "--json"), 0)
         self.assertEqual(1, sum("tenon-bad.so" in line for line in done.stdout.splitlines()))
 
     def test_among_bad_plugins_the_good_ones_are_usable(self):
@@ -60,10 +61,15 @@ class Doctor(Case):
             shutil.copy2(file, folder)
         done, told = (tenon("doctor", "--plugin-path", folder, *more) for more in ((), ("--json",)))
         self.expect(done, 0, "without a usable device")
-        found = {plugin["path"]: plugin for plugin in json.loads(told.stdout)["plugins"]}
+        self.expect(told, 0)
+        plugins = json.loads(told.stdout)["plugins"]
+        rows = done.stdout.split("\nPlugins\n")[1].split("\n\n")[0].splitlines()
+        heads = [[plugin["name"], "loaded"] if plugin["state"] == "loaded" else [pathlib.Path(plugin["path"]).name, "skipped:"]
+                 for plugin in plugins]
+        self.assertEqual([row.split()[:2] for row in rows], heads)  # one line each, and no other
+        found = {plugin["path"]: plugin for plugin in plugins}
         for library in folder.glob("*.so"):
-            said = [line for line in done.stdout.splitlines() if library.name in line and "skipped: " in line]
-            self.assertGreaterEqual(len(said), 0 if found[str(library)]["state"] == "loaded" else 1, library.name)
+            self.assertIn(str(library), found)
         good = {name: plugin for name, plugin in found.items() if plugin["state"] == "loaded" and name.startswith(str(folder))}
         self.assertEqual(set(good), {str(folder / "tenon-good.so"), str(folder / sim.name)})
         self.assertTrue(good[str(folder / sim.name)]["devices"][0]["usable"])
