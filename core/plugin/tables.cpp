@@ -185,7 +185,7 @@ std::vector<std::string> emulation_of(const Tables& tables) {
   add(!tables.has_kernel, "kernels: none (memory and copies only)");
   add(stream.copy_strided == stream_defaults.copy_strided, "strided copies: row by row");
   add(stream.host_call == stream_defaults.host_call, "host calls: the stream is synchronised");
-  add(stream.promise == stream_defaults.promise, "promises: the host blocks");
+  add(stream.promise == stream_defaults.promise, "promises: synchronous, the host blocks");
   add(stream.timestamp == stream_defaults.timestamp, "timestamps: none");
   add(tables.device.peer == device_defaults.peer, "peer copies: staged through the host");
   return words;

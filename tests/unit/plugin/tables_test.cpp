@@ -88,7 +88,7 @@ TEST_CASE("tables: what the host does instead is told in words") {
   const auto tables = given.complete();
   for (const char* word :
        {"kernels: none (memory and copies only)", "strided copies: row by row",
-        "host calls: the stream is synchronised", "promises: the host blocks", "timestamps: none"}) {
+        "host calls: the stream is synchronised", "promises: synchronous, the host blocks", "timestamps: none"}) {
     CHECK(has(tables->emulated, word));
   }
   given.stream.timestamp = [](tn_stream*, uint64_t, uint64_t*, tn_error*) -> int32_t { return TN_OK; };
@@ -285,7 +285,7 @@ TEST_CASE("tables: a promise that nobody can keep is refused") {
   given.stream.promise = [](tn_stream*, uint64_t*, tn_error*) -> int32_t { return TN_OK; };
   CHECK(given.refusal().find("has 'promise' without 'signal'") != std::string::npos);
   given.stream.signal = [](tn_stream*, uint64_t, int32_t, tn_error*) -> int32_t { return TN_OK; };
-  CHECK_FALSE(has(given.complete()->emulated, "promises: the host blocks"));
+  CHECK_FALSE(has(given.complete()->emulated, "promises: synchronous, the host blocks"));
 }
 
 TEST_CASE("tables: features have names, unknown ones are passed over") {
