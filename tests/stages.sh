@@ -7,11 +7,12 @@
 STAGES=() # "name|minutes|result"
 FAILED=0
 PASSED_TESTS=0 FAILED_TESTS=0 SKIPPED_TESTS=0 GPU_SKIPPED=0
+MINUTES_AT_MOST=30 # of a run without --full, from a clean tree on two cores
 
 # Runs a stage and keeps what it prints in build/log: stage NAME COMMAND...
 # Never fails itself (a caller that tested its status would switch `set -e` off inside); STAGE_STATUS tells.
 stage() {
-  local name=$1 start=$SECONDS log result=ok
+  local name=$1 start=$SECONDS log result=ok counts
   shift
   say "$name"
   log=build/log/$((${#STAGES[@]} + 1)).log
@@ -21,7 +22,8 @@ stage() {
   STAGE_STATUS=${PIPESTATUS[0]}
   set -e
   count_tests "$log"
-  [[ -z $COUNTED ]] || result=$COUNTED
+  counts=$(sed -n 's/^full counts: //p' "$log")
+  [[ -z $COUNTED ]] || result="$COUNTED${counts:+; $counts}"
   if [[ $STAGE_STATUS -ne 0 ]]; then
     FAILED=1
     result="FAILED (${COUNTED:-status $STAGE_STATUS})"
@@ -68,12 +70,21 @@ count_tests() {
   COUNTED+=", $skipped of them skipped"
 }
 
+# What the lines "NAME: N (full run)" in a log of ctest add up to: "full counts: 3000000 operations, 64 streams".
+tell_counts() {
+  sed -nE 's/^([^:|]+): ([0-9]+) \(full run\)$/\2|\1/p' "$1" |
+    awk -F'|' '{ sum[$2] += $1 } END { for (name in sum) printf "%d %s\n", sum[name], name }' |
+    sort -k2 | paste -sd, | sed -n 's/,/, /g; s/^./full counts: &/p'
+}
+
 # Twice as many as processors: many a test waits, for a deadline or for a process.
 run_ctest() {
-  local preset=$1
+  local preset=$1 status=0
   shift
   rm -f "build/$preset/Testing/Temporary/"LastTest{,sFailed}.log
-  sane ctest --preset "$preset" -j $((2 * $(nproc))) "$@" || run_alone "$preset"
+  sane ctest --preset "$preset" -j $((2 * $(nproc))) "$@" || run_alone "$preset" || status=1
+  tell_counts "build/$preset/Testing/Temporary/LastTest.log"
+  return "$status"
 }
 
 # A few that failed beside others run again by themselves: a machine that stalls is no fault of the tree. The
@@ -99,6 +110,13 @@ retell_failures() {
   done
 }
 
+# What a short run says of its time.
+judge_minutes() {
+  [[ -z ${TENON_TEST_FULL:-} ]] || return 0
+  [[ $SECONDS -gt $((MINUTES_AT_MOST * 60)) ]] && printf '  more than' || printf '  within'
+  printf ' the %s minutes of a run from a clean tree on two cores\n' "$MINUTES_AT_MOST"
+}
+
 close_tests() {
   local total line
   [[ $FAILED -eq 0 ]] || retell_failures
@@ -108,7 +126,7 @@ close_tests() {
     IFS='|' read -r name time result <<<"$line"
     printf '%-34s %8s  %s\n' "$name" "$time" "$result"
   done
-  printf '%-34s %8s\n' total "$(minutes $SECONDS)"
+  printf '%-34s %8s%s\n' total "$(minutes $SECONDS)" "$(judge_minutes)"
   total=$((PASSED_TESTS + FAILED_TESTS + SKIPPED_TESTS))
   [[ $total -gt 0 ]] || { echo "no test was run"; return 1; }
   printf '\n%d%% tests passed, %d tests failed out of %d\n' $(((total - FAILED_TESTS) * 100 / total)) \
@@ -161,13 +179,29 @@ part_release() {
 # A full run takes hours: what it has shown so far is kept, whatever comes after, for the commit that it began with.
 record_stages() { printf '%s\n' "${STAGES[@]}" | /usr/bin/python3 tests/full/record.py "$FULL_COMMIT" || FAILED=1; }
 
+# The minutes of all stages whose name holds a word.
+minutes_of() { printf '%s\n' "${STAGES[@]}" | awk -F'|' -v word="$1" '$1 ~ word { sum += $2 } END { printf "%.1f", sum }'; }
+
+# Keeps what a short run from a clean clone took, and how long the build then takes that has nothing to do.
+record_short() {
+  local total start
+  total=$(minutes $SECONDS)
+  start=$(date +%s%N)
+  build_preset ci >/dev/null || return 1
+  printf '%s, %s cores|%s|%s|%s passed, %s failed, %s skipped|%s s\n' "$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)" \
+    "$(nproc)" "$total" "$(minutes_of build)" "$PASSED_TESTS" "$FAILED_TESTS" "$SKIPPED_TESTS" \
+    "$(awk -v ns=$(($(date +%s%N) - start)) 'BEGIN { printf "%.1f", ns / 1e9 }')" |
+    /usr/bin/python3 tests/full/record.py --short
+}
+
 # Without options the parts ci and tsan with their short counts.
 cmd_test() {
-  local full='' option part parts=() all=(ci tsan release fuzz arm64 bookworm trixie)
+  local full='' record='' option part parts=() all=(ci tsan release fuzz arm64 bookworm trixie)
   for option in "$@"; do
     case $option in
       --full) full=1 ;;
       --no-install) export TENON_NO_INSTALL=1 ;;
+      --record) record=1 ;;
       *)
         [[ " ${all[*]} " == *" $option "* ]] || die "test: unknown option '$option'; the parts of --full are ${all[*]}"
         parts+=("$option")
@@ -175,6 +209,9 @@ cmd_test() {
     esac
   done
   [[ -n $full || ${#parts[@]} -eq 0 ]] || die "test: '${parts[0]}' is a part of the full run: ./dev test --full ${parts[*]}"
+  [[ -z $full || -z $record ]] || die "test: --full keeps its results anyway; --record keeps those of a short run"
+  [[ -z $record || ! -e build/ci && ! -e build/tsan ]] || die "test: --record wants a clean clone; remove build/ci and build/tsan"
+  [[ -z $record ]] || export CCACHE_DISABLE=1 # what was compiled before would count as built
   [[ -z $full ]] || export TENON_TEST_FULL=1
   [[ -z $full || ${#parts[@]} -gt 0 ]] || parts=("${all[@]}")
   [[ ${#parts[@]} -gt 0 ]] || parts=(ci tsan)
@@ -185,5 +222,6 @@ cmd_test() {
     "part_$part"
     [[ -z $full ]] || record_stages
   done
+  [[ -z $record ]] || record_short || FAILED=1
   close_tests
 }

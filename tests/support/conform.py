@@ -82,6 +82,8 @@ def main():
     count = [] if asked.thorough else ["--quick", *(["--sample", sample] if sample else [])]
     command = [*run, "--seed", str(seed), *count, *rest]
     print("+", shlex.join(command), flush=True)
+    if full:
+        print("conformance runs: 1 (full run)", flush=True)
     os.execv(asked.tool, command)
 
 
