@@ -120,12 +120,6 @@ class Conform(Case):
     def child_of(self, pid):
         return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
-    def wait_until(self, true, story):
-        limit = time.monotonic() + 30
-        while not true():
-            self.assertLess(time.monotonic(), limit, story)
-            time.sleep(0.01)
-
     def test_a_name_is_found_over_the_search_path(self):
         words = ("conform", "right", "--quick", "--filter", "fill: zero*")
         folder = str(pathlib.Path(RIGHT).parent)

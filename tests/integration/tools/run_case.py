@@ -9,7 +9,6 @@ import pathlib
 import signal
 import subprocess
 import sys
-import time
 import unittest
 import uuid
 
@@ -85,12 +84,6 @@ class Run(Case):
 
     def keepers(self):
         return [pid for pid, words in self.living().items() if "--keeper" in words]
-
-    def wait_until(self, true, story, limit=20):
-        end = time.monotonic() + limit
-        while not true():
-            self.assertLess(time.monotonic(), end, story() if callable(story) else story)
-            time.sleep(0.01)
 
     def expect_nothing_left(self):
         self.wait_until(lambda: not self.living(), lambda: f"left: {self.living()}")

@@ -98,8 +98,12 @@ class Ends(Run):
 
     def test_ranks_that_hang_and_their_children_are_killed_after_the_grace_time(self):
         begun = time.monotonic()
-        code = f"import os, time\nif os.environ['TENON_RANK'] == '1': time.sleep(0.5); os._exit(7)\n{FAMILY}"
-        done = self.run_it("-n", 3, "--grace", "0.5", *python(code, STUBBORN))
+        gate = self.folder / "gate"
+        os.mkfifo(gate)
+        code = f"import os\nif os.environ['TENON_RANK'] == '1': open({str(gate)!r}).read(); os._exit(7)\n{FAMILY}"
+        job = self.begin("-n", 3, "--grace", "0.5", *python(code, STUBBORN), count=4)
+        gate.write_text("the others are stubborn now")
+        done = self.end(job)
         self.expect(done, 7, "after 500 ms with SIGKILL", where="stderr")
         self.assertLess(time.monotonic() - begun, 20)
 
@@ -125,7 +129,7 @@ class Ends(Run):
             self.expect_nothing_left()
 
     def test_a_rank_may_end_well_on_its_own_when_it_is_told(self):
-        job = self.begin("-n", 2, *shell("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"), count=2)
+        job = self.begin("-n", 2, *shell("trap 'echo saved; exit 0' TERM; echo ready; sleep 300 & wait"), count=2)
         job.send_signal(signal.SIGINT)
         done = self.end(job)
         self.expect(done, 130)

@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import tempfile
+import time
 import unittest
 
 TOOL = os.environ["TENON_TEST_TOOL"]
@@ -33,3 +34,10 @@ class Case(unittest.TestCase):
         self.assertEqual(done.returncode, code, f"{done.args}\n{done.stdout}\n{done.stderr}")
         for part in parts:
             self.assertIn(part, text)
+
+    def wait_until(self, true, story, limit=30):
+        """Looks again and again, for what gives no other sign; `story` tells what was not so after `limit` seconds."""
+        end = time.monotonic() + limit
+        while not true():
+            self.assertLess(time.monotonic(), end, story() if callable(story) else story)
+            time.sleep(0.01)
