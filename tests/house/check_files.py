@@ -9,7 +9,7 @@ import sys
 import house
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
-SOURCES = {".c", ".cpp", ".h", ".hpp", ".def", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".map", ".supp", ".yml"}
+SOURCES = {".c", ".cpp", ".h", ".hpp", ".def", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".map", ".supp", ".yml", ".in", ".js", ".css"}
 NAMES = {"CMakeLists.txt", "dev", "run", ".clang-format", ".clang-tidy", ".editorconfig", ".gitignore"}
 WARN, FAIL = 400, 600
 NO_LIMIT = {".def", ".md", ".abi"}
@@ -43,6 +43,7 @@ CLEAN = {"a.cpp": TEXT, "ops.def": TEXT + "x\n" * 900, "dev": f"#!/bin/sh\n# {LI
          "tables.hpp": TEXT + "// Generated from ops.def.\n" + "x\n" * 900}
 PLANTS = [
     ({"b.hpp": "#pragma once\n"}, "b.hpp:1: first line"),
+    ({"cmake/a.pc.in": "prefix=/usr\n"}, "cmake/a.pc.in:1: first line"),
     ({"c.py": "#!/usr/bin/env python3\nimport sys\n"}, "c.py:1: first line"),
     ({"CMakeLists.txt": ""}, "CMakeLists.txt:1: first line"),
     ({"a.cpp": TEXT.replace("Apache-2.0", "MIT")}, "a.cpp:1: first line"),
