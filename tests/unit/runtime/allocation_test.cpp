@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The hot path allocates nothing: every operator new of this program is counted.
+// The hot path allocates nothing and locks nothing: every operator new and every mutex of this program is counted.
 #include "plugin/tables.hpp"
 #include "runtime/device_state.hpp"
+#include "support/counted_locks.hpp"
 #include "support/counted_new.hpp"
 
 #include <tenon/fragment.hpp>
@@ -10,6 +11,8 @@
 
 #include <array>
 #include <atomic>
+#include <mutex>
+#include <ostream>
 
 using namespace tenon;
 using tenon::test::allocations;
@@ -84,18 +87,27 @@ struct Counting {
   Stream stream = *device.stream(), other = *device.stream();
 };
 
-// What `body` allocates when it runs `count` times, after a warm-up of as many.
+struct Cost {
+  uint64_t allocations, locks;
+  friend bool operator==(const Cost&, const Cost&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const Cost& cost) {
+    return out << cost.allocations << " allocations, " << cost.locks << " locks";
+  }
+};
+constexpr Cost nothing{0, 0};
+
+// What `body` allocates and locks when it runs `count` times, after a warm-up of as many.
 template <class Body>
-uint64_t allocations_of(Body body, int count = 1000) {
+Cost cost_of(Body body, int count = 1000) {
   for (int i = 0; i < count; ++i) body();
-  const uint64_t before = allocations;
+  const Cost before{allocations, test::own_locks};
   for (int i = 0; i < count; ++i) body();
-  return allocations - before;
+  return {allocations - before.allocations, test::own_locks - before.locks};
 }
 
 }  // namespace
 
-TEST_CASE("allocations: launch allocates nothing") {
+TEST_CASE("allocations: launch allocates and locks nothing") {
   Counting counting;
   FragmentBuilder builder;
   const auto x = builder.input({f32, {8}});
@@ -104,17 +116,17 @@ TEST_CASE("allocations: launch allocates nothing") {
   const Buffer in = *counting.device.allocate(counting.stream, 32),
                out = *counting.device.allocate(counting.stream, 32);
   const std::array<tn_span, 2> bindings{in, out};
-  CHECK(allocations_of([&] { REQUIRE(kernel.launch(counting.stream, bindings).ok()); }) == 0);
-  CHECK(allocations_of([&] { REQUIRE(kernel.run(counting.stream, {in, out}).ok()); }) == 0);
+  CHECK(cost_of([&] { REQUIRE(kernel.launch(counting.stream, bindings).ok()); }) == nothing);
+  CHECK(cost_of([&] { REQUIRE(kernel.run(counting.stream, {in, out}).ok()); }) == nothing);
 }
 
-TEST_CASE("allocations: record allocates nothing") {
+TEST_CASE("allocations: record allocates and locks nothing") {
   Counting counting;
-  CHECK(allocations_of([&] { REQUIRE(counting.stream.record().ok()); }) == 0);
-  CHECK(allocations_of([&] { REQUIRE(counting.stream.record_value().ok()); }) == 0);
+  CHECK(cost_of([&] { REQUIRE(counting.stream.record().ok()); }) == nothing);
+  CHECK(cost_of([&] { REQUIRE(counting.stream.record_value().ok()); }) == nothing);
 }
 
-TEST_CASE("allocations: a wait allocates nothing, reached or not") {
+TEST_CASE("allocations: a wait allocates and locks nothing, reached or not") {
   Counting counting;
   reached = 0;
   const Point pending = *counting.other.record();
@@ -124,24 +136,26 @@ TEST_CASE("allocations: a wait allocates nothing, reached or not") {
     reached = ++lead > 100 ? point.value() - 50 : 0;  // some way behind, as in a pipeline
     REQUIRE(counting.stream.wait(point).ok());
   };
-  CHECK(allocations_of(wait) == 0);
+  CHECK(cost_of(wait) == nothing);
   reached = UINT64_MAX / 2;
-  CHECK(allocations_of([&] { REQUIRE(counting.stream.wait(pending).ok()); }) == 0);
+  CHECK(cost_of([&] { REQUIRE(counting.stream.wait(pending).ok()); }) == nothing);
 }
 
-TEST_CASE("allocations: sync and reached of a reached point allocate nothing") {
+TEST_CASE("allocations: sync and reached of a reached point allocate and lock nothing") {
   Counting counting;
   reached = UINT64_MAX / 2;
-  CHECK(allocations_of([&] { REQUIRE(counting.stream.sync().ok()); }) == 0);
-  CHECK(allocations_of([&] { REQUIRE(*counting.stream.record()->reached()); }) == 0);
+  CHECK(cost_of([&] { REQUIRE(counting.stream.sync().ok()); }) == nothing);
+  CHECK(cost_of([&] { REQUIRE(*counting.stream.record()->reached()); }) == nothing);
 }
 
-TEST_CASE("allocations: the pool's own path allocates nothing on the host") {
+TEST_CASE("allocations: the pool's own path allocates and locks nothing on the host") {
   Counting counting;
-  CHECK(allocations_of([&] { REQUIRE(counting.device.allocate(counting.stream, 1000).ok()); }) == 0);
+  CHECK(cost_of([&] { REQUIRE(counting.device.allocate(counting.stream, 1000).ok()); }) == nothing);
 }
 
-TEST_CASE("allocations: the counter counts") {
+TEST_CASE("allocations: the counters count") {
   // Called by name: a pair of new and delete may be left out by the compiler.
-  CHECK(allocations_of([] { ::operator delete(::operator new(1)); }) == 1000);
+  CHECK(cost_of([] { ::operator delete(::operator new(1)); }) == Cost{1000, 0});
+  std::mutex mutex;
+  CHECK(cost_of([&] { const std::lock_guard lock(mutex); }) == Cost{0, 1000});
 }
