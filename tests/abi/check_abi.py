@@ -5,7 +5,8 @@
 The headers are turned into a small library that refers to every public struct and constant; abidw writes
 what it sees to baseline-<major>.abi (--update), abidiff compares a later tree with that (default).
 Invariant: within one major version structs that begin with their size grow at the end only, all others are
-frozen, and no constant changes its value. --self-test plants each of these mistakes in a copy of the headers.
+frozen and named so in base.h, and no constant changes its value. The baseline freezes with the library's first
+release; before it a change on purpose renews it (docs/versioning.md). --self-test plants each of these mistakes in a copy of the headers.
 """
 import argparse
 import pathlib
@@ -66,6 +67,14 @@ def without_layout(include):
                 missing.append(f"TN_SIZE({name}, …)")
             missing += [f"TN_AT({name}, {member}, …)" for member in members_of(body) if f"TN_AT({name}, {member}, " not in layout]
     return missing
+
+
+def without_word(include):
+    """Structs that do not begin with their size and that base.h does not name among the frozen ones."""
+    structs, growing, _ = describe(include)
+    head = (include / "tenon" / "base.h").read_text(encoding="utf-8").split("#ifndef", 1)[0]
+    named = set(re.findall(r"tn_\w+", head))
+    return [name for name in structs if name not in growing and name not in named]
 
 
 def dump_source(include):
@@ -134,7 +143,7 @@ def only_grows(report, growing):
 def compare(include, baseline):
     """What abidiff objects to, or an empty string."""
     if not baseline.exists():
-        return f"{baseline.name} is missing: ./dev abi --update makes it, once per major version"
+        return f"{baseline.name} is missing: ./dev abi --update makes it, once per major version that is released"
     with tempfile.TemporaryDirectory() as name:
         current = pathlib.Path(name) / "current.abi"
         update(include, current)
@@ -161,6 +170,7 @@ PLANTS = [
      "  int32_t (*sudden)(tn_stream*);\n  int32_t (*wait)(", False),
     ("a grown array element", "base.h", "  uint32_t reserved; /* zero */\n} tn_span;",
      "  uint32_t reserved; /* zero */\n  uint64_t more;\n} tn_span;", False),
+    ("a grown list", "base.h", "  uint64_t count;\n} tn_string_list;", "  uint64_t count;\n  uint64_t more;\n} tn_string_list;", False),
     ("a changed type of the same size", "base.h", "  int64_t native_code;", "  double native_code;", False),
     ("a changed constant", "base.h", "#define TN_TIMEOUT 5", "#define TN_TIMEOUT 55", False),
     ("a changed signature", "device.h", "(*count)(", "(*count)(void* extra, ", False),
@@ -190,13 +200,16 @@ def self_test(include):
         left_out = ["TN_AT(tn_link, next, …)", "TN_AT(tn_stream_api, sudden, …)", "TN_SIZE(tn_span, …)"]
         if sorted(without_layout(copy)) != left_out:
             failures.append(f"abi: layout.h without {left_out}: found {without_layout(copy)}")
+        edit(copy, "base.h", " tn_string_list,", "")
+        if without_word(copy) != ["tn_string_list"]:
+            failures.append(f"abi: base.h without tn_string_list: found {without_word(copy)}")
     return failures
 
 
 def main():
     parser = argparse.ArgumentParser(description="compare the C ABI with the committed baseline")
     parser.add_argument("--include", type=pathlib.Path, default=ROOT / "sdk" / "include")
-    parser.add_argument("--update", action="store_true", help="write the baseline of this major version")
+    parser.add_argument("--update", action="store_true", help="write the baseline, which is frozen once it is released")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     if not shutil.which("abidiff"):
@@ -213,6 +226,7 @@ def main():
         return 0
     report = compare(options.include, baseline)
     report += "".join(f"abi: layout.h lacks {line}\n" for line in without_layout(options.include))
+    report += "".join(f"abi: {name} has no size, and base.h does not name it as frozen\n" for name in without_word(options.include))
     print(report or f"abi: compatible with {baseline.name}")
     return 1 if report else 0
 

@@ -8,7 +8,8 @@
  *   - Single structs and tables begin with their size. A reader uses only members inside the other side's size; what
  *     lies outside reads as zero. They grow at the end only.
  *   - Array elements (tn_span, tn_tensor, tn_attribute, tn_node, tn_alias, tn_pattern, tn_pattern_step,
- *     tn_comm_op) are frozen for the major version.
+ *     tn_comm_op) are frozen for the major version, and so are tn_link, tn_string_list, tn_pattern_list, which do
+ *     not begin with a size.
  *   - The last comment line of each function is its contract: [who may call; may block?; may fail?].
  */
 #ifndef TENON_BASE_H
@@ -96,7 +97,7 @@ typedef struct tn_span {
   uint32_t reserved; /* zero */
 } tn_span;
 
-/* A list that a plugin owns and keeps for the plugin's life. */
+/* A list that a plugin owns and keeps for the plugin's life. Frozen: it has no size. */
 typedef struct tn_string_list {
   const char* const* items;
   uint64_t count;

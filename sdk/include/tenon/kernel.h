@@ -55,8 +55,8 @@ typedef struct tn_kernel_info {
   char engine[64]; /* who runs it: "onednn:jit:avx512_core", "tiles" */
 } tn_kernel_info;
 
-/* A fusion the plugin publishes, as data: nodes over standard ops in run order, matched by the host. Array elements,
- * both: frozen. Each operand of a step is a step (its index), or a free input (TN_PATTERN_INPUT + n). */
+/* A step of a fusion that the plugin publishes: a node over standard ops. Each operand is a step (its index), or a free
+ * input (TN_PATTERN_INPUT + n). Array element: frozen. */
 typedef struct tn_pattern_step {
   const uint32_t* ops; /* any one of these */
   uint32_t op_count;
@@ -69,6 +69,7 @@ typedef struct tn_pattern_step {
 #define TN_PATTERN_OPTIONAL 1u /* the step may be missing; its first operand stands for it */
 #define TN_PATTERN_OUTPUT 2u   /* the step's value may be used outside the group */
 
+/* A fusion that the plugin publishes, as data: its steps in run order, matched by the host. Array element: frozen. */
 typedef struct tn_pattern {
   const char* name; /* "conv_bias_relu" */
   const tn_pattern_step* steps;
@@ -76,6 +77,7 @@ typedef struct tn_pattern {
   uint32_t reserved;
 } tn_pattern;
 
+/* Those of a device, which keeps them for its life. Frozen: it has no size. */
 typedef struct tn_pattern_list {
   const tn_pattern* items;
   uint64_t count;
