@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// norms.hpp: batch norm with what stands behind it, over images that lie in memory in several ways.
+#pragma once
+
+#include "nodes.hpp"
+
+namespace cpu_test {
+
+inline uint32_t statistics_of(uint32_t dtype) {
+  return dtype == TN_DTYPE_f64 ? uint32_t{TN_DTYPE_f64} : uint32_t{TN_DTYPE_f32};
+}
+
+// How an image lies in memory: NCHW, NHWC, or NCHW with gaps.
+enum class Lies { planes, pixels, gaps };
+inline Dims strides_of(Lies lies, const Dims& d) {
+  switch (lies) {
+    case Lies::planes:
+      return {d[1] * d[2] * d[3], d[2] * d[3], d[3], 1};
+    case Lies::pixels:
+      return {d[2] * d[3] * d[1], 1, d[3] * d[1], d[1]};
+    case Lies::gaps:
+      break;
+  }
+  return {d[1] * d[2] * (d[3] + 3), d[2] * (d[3] + 3), d[3] + 3, 1};
+}
+
+inline NodeOf add(size_t a, size_t b, size_t out) { return {TN_OP_add, {a, b}, {out}}; }
+
+// [batch_norm_train, then add of a residual, then an activation].
+inline Nodes forward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool residual,
+                     uint32_t activation) {
+  Nodes g;
+  const Dims strides = strides_of(lies, dims), channels = {dims[1]};
+  const uint32_t statistics = statistics_of(dtype);
+  const size_t x = g.input(random, dtype, dims, strides), scale = g.input(random, statistics, channels),
+               bias = g.input(random, statistics, channels), mean = g.input(random, statistics, channels),
+               variance = g.input(random, statistics, channels, {}, 0.1L, 3);
+  const size_t y = g.value(dtype, dims, strides), out_mean = g.value(statistics, channels),
+               inverse = g.value(statistics, channels), new_mean = g.value(statistics, channels),
+               new_variance = g.value(statistics, channels);
+  g.nodes.push_back({TN_OP_batch_norm_train,
+                     {x, scale, bias, mean, variance},
+                     {y, out_mean, inverse, new_mean, new_variance},
+                     {},
+                     {{"epsilon", 1e-5}, {"momentum", 0.9}}});
+  g.wanted = {out_mean, inverse, new_mean, new_variance};
+  size_t last = y;
+  if (residual) {
+    const size_t r = g.input(random, dtype, dims, strides), sum = g.value(dtype, dims, strides);
+    g.nodes.push_back(add(y, r, sum));
+    last = sum;
+    if (random() % 2 == 0) g.wanted.push_back(sum);
+  }
+  const size_t z = g.value(dtype, dims, strides);
+  g.nodes.push_back({activation, {last}, {z}});
+  if (activation == TN_OP_gelu) g.nodes.back().integers = {{"tanh", 0}};
+  g.wanted.push_back(z);
+  if (random() % 2 == 0) g.wanted.push_back(y);
+  return g;
+}
+
+}  // namespace cpu_test
