@@ -95,9 +95,13 @@ Json totals_of(const TraceTotals& totals) {
 }
 
 Json bucket_of(const TraceBucket& bucket) {
-  return {{"bucket", bucket.bucket},    {"bytes", bucket.bytes},
-          {"count", bucket.count},      {"predicted", bucket.predicted_ns},
-          {"median", bucket.median_ns}, {"least", bucket.least_ns},
+  return {{"bucket", bucket.bucket},
+          {"name", bucket.name},
+          {"bytes", bucket.bytes},
+          {"count", bucket.count},
+          {"predicted", bucket.predicted_ns},
+          {"median", bucket.median_ns},
+          {"least", bucket.least_ns},
           {"most", bucket.most_ns}};
 }
 

@@ -18,6 +18,7 @@ using loader::Filled;
 using loader::Place;
 using loader::Slot;
 
+constexpr std::string_view batch_name = "batch";  // in timelines
 // How long a worker waits for the device before it looks whether it is to stop.
 constexpr Timeout patience = std::chrono::milliseconds(100);
 
@@ -133,10 +134,15 @@ Result<Filled> LoaderState::take() {
   loader::Feeder& feeder = pipeline->feeder;
   const uint64_t asked_ns = base::now_ns();
   late = late || (!fresh && !feeder.ready());
-  Result<Filled> next = feeder.next(options.timeout);
+  Timeline timeline = options.timeline;
+  Filled filled;
+  Status found = timeline.measure_host({.name = batch_name}, [&]() -> Status {
+    filled = TN_TRY(feeder.next(options.timeout));
+    return {};
+  });
   const uint64_t given_ns = base::now_ns();
   if (late) figures.waited += Timeout(given_ns - asked_ns);
-  const Filled filled = TN_TRY(std::move(next));
+  TN_TRY(std::move(found));
   {
     const std::lock_guard lock(mutex);
     held[filled.slot] = true;
@@ -170,10 +176,13 @@ Status LoaderState::read(const Place& place) {
 
 Status LoaderState::send(const Filled& filled) {
   Slot& slot = slots[filled.slot];
-  for (const Point& use : slot.uses) TN_TRY(copies.wait(use));
-  slot.uses.clear();
   Timeline timeline = options.timeline;
-  const Timeline::Work copy{.kind = TraceKind::copy, .name = "batch", .bytes = slot.source.bytes};
+  TN_TRY(timeline.measure(copies, {.kind = TraceKind::wait, .name = batch_name}, [&]() -> Status {
+    for (const Point& use : slot.uses) TN_TRY(copies.wait(use));
+    return {};
+  }));
+  slot.uses.clear();
+  const Timeline::Work copy{.kind = TraceKind::copy, .name = batch_name, .bytes = slot.source.bytes};
   TN_TRY(timeline.measure(copies, copy, [&] { return copies.copy(slot.target, slot.source); }));
   slot.copied = TN_TRY(copies.record());
   slot.arrived = slot.copied;
@@ -218,7 +227,9 @@ Result<Batch> Loader::next(Stream& stream) {
   batch.epoch_ = filled.at.epoch;
   batch.step_ = filled.at.step;
   batch.samples_ = filled.share.real;
-  TN_TRY(stream.wait(state_->slots[filled.slot].arrived));
+  Timeline timeline = state_->options.timeline;
+  TN_TRY(timeline.measure(stream, {.kind = TraceKind::wait, .name = batch_name},
+                          [&] { return stream.wait(state_->slots[filled.slot].arrived); }));
   return batch;
 }
 

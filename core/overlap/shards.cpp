@@ -83,7 +83,7 @@ Status Shards::submit(Lane& lane, const Gather& gather) {
   const Timeline::Work work{.kind = TraceKind::collective,
                             .name = gather.name,
                             .bytes = gather.bytes,
-                            .bucket = {},
+                            .bucket = gather.bucket,
                             .predicted_ns = gather.predicted_ns};
   return timeline_.measure(lane.stream, work, [&] {
     return lane.comm.submit(lane.stream, std::span(ops_).subspan(gather.first_op, gather.ops));

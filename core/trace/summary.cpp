@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <map>
 #include <span>
+#include <string_view>
+#include <utility>
 
 namespace tenon {
 namespace {
@@ -79,17 +81,18 @@ std::vector<TraceBucket> buckets_of(const Trace& trace) {
     uint64_t bytes = 0;
     std::vector<double> actual{}, predicted{};
   };
-  std::map<uint32_t, Times> found;
+  std::map<std::pair<uint32_t, std::string_view>, Times> found;
   for (const TraceEvent& event : trace.events) {
     if (event.kind != TraceKind::collective || !event.bucket) continue;
-    Times& times = found[*event.bucket];
+    Times& times = found[{*event.bucket, event.name}];
     times.bytes = std::max(times.bytes, event.bytes);
     times.actual.push_back(static_cast<double>(event.end_ns - event.begin_ns));
     if (event.predicted_ns > 0) times.predicted.push_back(event.predicted_ns);
   }
   std::vector<TraceBucket> out;
-  for (auto& [bucket, times] : found) {
-    TraceBucket told{.bucket = bucket,
+  for (auto& [key, times] : found) {
+    TraceBucket told{.bucket = key.first,
+                     .name = std::string(key.second),
                      .bytes = times.bytes,
                      .count = static_cast<uint32_t>(times.actual.size()),
                      .median_ns = median(times.actual)};
@@ -101,8 +104,8 @@ std::vector<TraceBucket> buckets_of(const Trace& trace) {
   return out;
 }
 
-// Right-aligned cells; "µ" takes two bytes and one column.
-std::string row(std::initializer_list<std::string> cells) {
+// Right-aligned cells, and words behind them; "µ" takes two bytes and one column.
+std::string row(std::initializer_list<std::string> cells, const std::string& words = "") {
   std::string out;
   for (const std::string& cell : cells) {
     const auto length = static_cast<size_t>(
@@ -111,7 +114,7 @@ std::string row(std::initializer_list<std::string> cells) {
     if (!out.empty()) out += ' ';
     out += std::string(width - std::min(width, length), ' ') + cell;
   }
-  return out + "\n";
+  return out + (words.empty() ? "" : "  ") + words + "\n";
 }
 
 std::string percent(double share) {
@@ -129,10 +132,11 @@ std::string line_of(const std::string& who, const TraceTotals& t) {
 
 std::string line_of(const TraceBucket& b) {
   const auto time = base::time_in_words;
-  return row({std::to_string(b.bucket), base::bytes_in_words(b.bytes), std::to_string(b.count),
-              b.predicted_ns > 0 ? time(b.predicted_ns) : "-", time(b.median_ns),
-              b.predicted_ns > 0 ? percent(b.median_ns / b.predicted_ns) : "-", time(b.least_ns),
-              time(b.most_ns)});
+  return row(
+      {std::to_string(b.bucket), base::bytes_in_words(b.bytes), std::to_string(b.count),
+       b.predicted_ns > 0 ? time(b.predicted_ns) : "-", time(b.median_ns),
+       b.predicted_ns > 0 ? percent(b.median_ns / b.predicted_ns) : "-", time(b.least_ns), time(b.most_ns)},
+      base::printable(b.name, 40));
 }
 
 }  // namespace
@@ -157,7 +161,8 @@ std::string TraceSummary::text() const {
   for (const TraceTotals& totals : ranks) out += line_of(std::to_string(totals.rank), totals);
   if (ranks.size() > 1) out += line_of("all", all);
   if (!buckets.empty()) {
-    out += "\n" + row({"bucket", "bytes", "times", "predicted", "median", "of predicted", "least", "most"});
+    out += "\n" + row({"bucket", "bytes", "times", "predicted", "median", "of predicted", "least", "most"},
+                      "collective");
     for (const TraceBucket& bucket : buckets) out += line_of(bucket);
   }
   for (const std::string& note : notes) out += "\nnote: " + note;

@@ -60,6 +60,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.target = from.target;
   options.timeline = from.timeline;
   Averages out;
+  out.timeline_ = from.timeline;
   out.all_ = std::make_shared<const std::vector<Gradient>>(gradients_of(plan, from.strategy.sharded));
   out.sync_ = std::make_shared<GradientSync>(
       TN_TRY(GradientSync::create(device, comm, *out.all_, from.strategy.overlap(), std::move(options))));
@@ -73,6 +74,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
 Result<Averages> Averages::beside(const TrainingGraph& step, const Plan& plan, uint64_t samples) const {
   Averages out;
   out.sync_ = sync_;
+  out.timeline_ = timeline_;
   out.all_ = all_;
   out.samples_ = samples;
   TN_TRY(out.find_gradients(plan.state(), step.divisor));
@@ -183,6 +185,13 @@ Status Averages::settle(Stream& stream) const {
   return {};
 }
 
+uint64_t Averages::copied_bytes() const noexcept {
+  uint64_t out = 0;
+  for (const Plan::State::Exchange& exchange : exchanges_)
+    if (exchange.from.bound == Plan::State::in_block) out += exchange.from.bytes;
+  return out;
+}
+
 void Averages::take(const TrainingGraph& step, const Plan::State& plan) {
   exchanges_ = plan.exchanges;
   after_.resize(plan.launches.size());
@@ -203,7 +212,12 @@ void Averages::find_waits() {
     for (const BucketMember& member : plan().buckets()[bucket].members)
       by_gradient[member.gradient].push_back(bucket);
   }
-  for (const uint32_t gradient : gradient_) buckets_of.push_back(by_gradient[gradient]);
+  bucket_.clear();
+  for (const uint32_t gradient : gradient_) {
+    buckets_of.push_back(by_gradient[gradient]);
+    const auto& of = by_gradient[gradient];
+    bucket_.push_back(of.empty() ? std::nullopt : std::optional(of.front()));
+  }
   std::vector<bool> awaited(plan().buckets().size());
   waits_.assign(reads_.size(), {});
   for (uint32_t at = first_late_; at < first_with_all_; ++at) {
@@ -273,11 +287,20 @@ Status Averages::finish(Stream& compute) {
   return sync_->finish(compute, {.samples = samples_});
 }
 
+// Somebody else reads it where it was made.
+Status Averages::bring(Stream& compute, uint32_t exchange, const tn_span& from) {
+  const tn_span to = sync_->gradient(gradient_[exchange]);
+  const Timeline::Work work{.kind = TraceKind::copy,
+                            .name = (*all_)[gradient_[exchange]].name,
+                            .bytes = to.bytes,
+                            .bucket = bucket_[exchange]};
+  return timeline_.measure(compute, work, [&] { return compute.copy(to, from); });
+}
+
 Status Averages::made(Stream& compute, uint32_t at, const tn_span& block) {
   for (const uint32_t i : after_[at]) {
     const Plan::State::Exchange& exchange = exchanges_[i];
-    if (exchange.from.bound == Plan::State::in_block)
-      TN_TRY(compute.copy(sync_->gradient(gradient_[i]), exchange.from.in(block)));
+    if (exchange.from.bound == Plan::State::in_block) TN_TRY(bring(compute, i, exchange.from.in(block)));
     TN_TRY(sync_->ready(gradient_[i]));
   }
   for (const uint32_t i : sums_after_[at]) TN_TRY(sync_->sum(compute, sums_[i].at.in(block), sums_[i].dtype));

@@ -14,6 +14,7 @@
 #include <tenon/training.hpp>
 
 #include <memory>
+#include <optional>
 
 namespace tenon::train {
 
@@ -69,6 +70,8 @@ class Averages {
   const CommPlan& plan() const noexcept { return sync_->plan(); }
   size_t gradients() const noexcept { return all_->size(); }
   size_t sums() const noexcept { return sums_.size(); }
+  // Of gradients that somebody else reads, too, in a step.
+  uint64_t copied_bytes() const noexcept;
 
  private:
   enum class Phase : uint8_t { backward, updates, finished };
@@ -84,12 +87,15 @@ class Averages {
   Status find_weights(const Plan::State& plan);
   void find_waits();
   std::vector<uint32_t> buckets_of(uint32_t gradient) const;
+  Status bring(Stream& compute, uint32_t exchange, const tn_span& from);
 
   std::shared_ptr<GradientSync> sync_{};
+  Timeline timeline_{};
   std::shared_ptr<const std::vector<Gradient>> all_{};  // as sync_ has them
   uint64_t samples_ = 1;                                // that this rank brings
   std::vector<Plan::State::Exchange> exchanges_{};
-  std::vector<uint32_t> gradient_{};  // of each exchange, its position in all_
+  std::vector<uint32_t> gradient_{};               // of each exchange, its position in all_
+  std::vector<std::optional<uint32_t>> bucket_{};  // and the first that it leaves with
   std::vector<Summed> summed_{};
   std::vector<Plan::State::Sum> sums_{};
   std::vector<std::vector<uint32_t>> after_{};       // per launch: positions in exchanges_

@@ -80,7 +80,7 @@ Status State::enqueue(Form& form, size_t shape, std::span<const Binding> given) 
   if (form.averages) TN_TRY(form.averages->finish(compute));
   if (is_sharded) TN_TRY(update(form));
   if (form.samples == 0)
-    TN_TRY(lasting.carry(updates_of(form) ? updates_of(form)->ties : form.ties, compute));
+    TN_TRY(lasting.carry(updates_of(form) ? updates_of(form)->ties : form.ties, compute, timeline));
   TN_TRY(inputs.used(compute));
   lasting.renewed();
   ++steps;
@@ -117,10 +117,17 @@ Status State::enqueue_stretch(Form& form, size_t number) {
   }
   if (form.averages) return {};
   for (const Plan::State::Sum& sum : form.plan.state().sums) {
-    if (first <= sum.after && sum.after < end)
-      TN_TRY(comm.all_reduce(compute, sum.at.in(memory), sum.at.in(memory), sum.dtype));
+    if (first <= sum.after && sum.after < end) TN_TRY(take(sum, form.plan.graph()));
   }
   return {};
+}
+
+// A sum that updates need, of what this rank has of it.
+Status State::take(const Plan::State::Sum& sum, const Graph& graph) {
+  const tn_span place = sum.at.in(block);
+  const Timeline::Work work{
+      .kind = TraceKind::collective, .name = graph.values()[sum.sum].name, .bytes = place.bytes};
+  return timeline.measure(compute, work, [&] { return comm.all_reduce(compute, place, place, sum.dtype); });
 }
 
 Status State::ended(Status status) {
@@ -139,13 +146,16 @@ Status State::run(size_t form, std::span<const Binding> given) {
 Status State::fetch(std::span<const Binding> fetches) { return ended(fetch_all(forms[last], fetches)); }
 
 Status State::fetch_all(Form& form, std::span<const Binding> fetches) {
-  for (const Binding& fetch : fetches) TN_TRY(compute.copy(fetch.span, find(form, fetch.name)->place));
+  for (const Binding& fetch : fetches) {
+    TN_TRY(timeline.measure(compute, {.kind = TraceKind::copy, .name = fetch.name, .bytes = fetch.span.bytes},
+                            [&] { return compute.copy(fetch.span, find(form, fetch.name)->place); }));
+  }
   float found_inf = 0, bad_steps = 0;
   if (const Form::Output* const verdict = find(form, step.found_inf))
     TN_TRY(compute.download(std::span(&found_inf, 1), verdict->place));
   if (!step.skipped.empty())
     TN_TRY(compute.download(std::span(&bad_steps, 1), TN_TRY(lasting.place(step.skipped))));
-  TN_TRY(compute.sync());
+  TN_TRY(timeline.measure_host({.name = "fetches"}, [&] { return compute.sync(); }));
   tell_unseen_bad_steps(bad_steps, found_inf != 0);
   return found_inf == 0 ? Status() : tell_bad_step(form);
 }

@@ -22,6 +22,14 @@ std::string memory_line(const ExecutorFigures& f) {
          " is inputs and outputs\n";
 }
 
+// "copied   none of 1.2 MiB of gradients: each is made where it is sent from"
+std::string copies_line(const ExecutorFigures& f) {
+  const std::string all = " of " + base::bytes_in_words(f.gradient_bytes) + " of gradients";
+  if (f.copied_bytes == 0) return "copied   none" + all + ": each is made where it is sent from\n";
+  return "copied   " + base::bytes_in_words(f.copied_bytes) + all +
+         ": something else reads them where they are made\n";
+}
+
 // What a full step runs, one after the other.
 std::vector<const State::Form*> halves(const State& s) {
   std::vector<const State::Form*> out{&s.full()};
@@ -122,6 +130,7 @@ ExecutorFigures Executor::figures() const {
   }
   if (!s.full().averages) return out;
   out.gradients = s.full().averages->gradients();
+  out.copied_bytes = s.full().averages->copied_bytes();
   out.all_reduces = s.full().averages->plan().buckets().size();
   for (const Bucket& bucket : s.full().averages->plan().buckets()) out.sent_bytes += bucket.bytes;
   out.gradient_bytes = s.full().averages->plan().arena().bytes;
@@ -146,7 +155,7 @@ std::string Executor::explain() const {
   out += why.empty() ? std::to_string(f.launches) + " launches as " + std::to_string(f.stretches) + ", " +
                            base::counted(f.replayed, "step") + " replayed so far\n"
                      : "none: " + why + '\n';
-  if (s.full().averages) out += updates_line(s);
+  if (s.full().averages) out += copies_line(f) + updates_line(s);
   if (s.full().averages && s.full().averages->sums() > 0)
     out += "sums     " + base::counted(s.full().averages->sums(), "sum") + " over ranks inside the step\n";
   if (s.forms.size() > 1) out += batches_line(s);

@@ -11,6 +11,7 @@ namespace tenon::train {
 namespace {
 
 constexpr uint64_t stage_alignment = 64;
+constexpr Timeline::Work awaited{.kind = TraceKind::wait, .name = "inputs"};
 
 Status bad(const std::string& text) { return Status(TN_INVALID, "executor: " + text); }
 
@@ -95,9 +96,9 @@ Result<size_t> Inputs::fitting(std::span<const Binding> given) const {
   return bad(why + (shapes_.size() > 1 ? ", and all inputs together fit no step of fewer samples" : ""));
 }
 
-Status Inputs::begin_turn() {
-  TN_TRY(copied_[turn_].sync());
-  return copies_.wait(used_[turn_]);
+Status Inputs::begin_turn(Timeline& timeline) {
+  TN_TRY(timeline.measure_host({.name = "inputs"}, [&] { return copied_[turn_].sync(); }));
+  return timeline.measure(copies_, awaited, [&] { return copies_.wait(used_[turn_]); });
 }
 
 Status Inputs::send(One& one, const tn_span& from, Timeline& timeline) {
@@ -108,9 +109,9 @@ Status Inputs::send(One& one, const tn_span& from, Timeline& timeline) {
                           [&] { return copies_.copy(place(one, from.bytes), staged); });
 }
 
-Status Inputs::arrived(Stream& compute) {
+Status Inputs::arrived(Stream& compute, Timeline& timeline) {
   copied_[turn_] = TN_TRY(copies_.record());
-  return compute.wait(copied_[turn_]);
+  return timeline.measure(compute, awaited, [&] { return compute.wait(copied_[turn_]); });
 }
 
 Status Inputs::used(Stream& compute) {

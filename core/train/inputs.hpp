@@ -49,12 +49,12 @@ class Inputs {
       if (bound == TN_ABSENT) continue;
       const tn_span& from = given[order_[i]].span;
       const bool is_hosts = from.space == TN_SPACE_HOST_ADDRESS;
-      if (is_hosts && !any) TN_TRY(begin_turn());
+      if (is_hosts && !any) TN_TRY(begin_turn(timeline));
       if (is_hosts) TN_TRY(send(all_[i], from, timeline));
       any = any || is_hosts;
       take(bound, is_hosts ? place(all_[i], from.bytes) : from);
     }
-    return any ? arrived(compute) : Status();
+    return any ? arrived(compute, timeline) : Status();
   }
   // The step that was fed is enqueued on `compute`. [one thread; may block as Stream::record; may fail]
   Status used(Stream& compute);
@@ -76,9 +76,9 @@ class Inputs {
     return span;
   }
 
-  Status begin_turn();
+  Status begin_turn(Timeline& timeline);
   Status send(One& one, const tn_span& from, Timeline& timeline);
-  Status arrived(Stream& compute);
+  Status arrived(Stream& compute, Timeline& timeline);
 
   std::vector<One> all_{};
   std::vector<Shape> shapes_{};

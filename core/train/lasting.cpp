@@ -313,17 +313,25 @@ void Lasting::bind(std::span<const Tie> ties, std::span<tn_span> bound, uint32_t
   }
 }
 
-Status Lasting::carry(std::span<const Tie> ties, Stream& stream) {
+Timeline::Work Lasting::copy_of(const Kept& kept) {
+  return {.kind = TraceKind::copy, .name = kept.name, .bytes = kept.spec.bytes()};
+}
+
+Status Lasting::carry(std::span<const Tie> ties, Stream& stream, Timeline& timeline) {
   for (size_t i = 0; i < kept_.size(); ++i) {
-    if (kept_[i].in_turns && ties[i].written == TN_ABSENT)
-      TN_TRY(stream.copy(kept_[i].places[turn_ ^ 1u], kept_[i].places[turn_]));
+    const Kept& kept = kept_[i];
+    if (kept.in_turns && ties[i].written == TN_ABSENT)
+      TN_TRY(timeline.measure(stream, copy_of(kept),
+                              [&] { return stream.copy(kept.places[turn_ ^ 1u], kept.places[turn_]); }));
   }
   return {};
 }
 
-Status Lasting::settle(Stream& stream) {
+Status Lasting::settle(Stream& stream, Timeline& timeline) {
   for (const Kept& kept : kept_) {
-    if (kept.settles) TN_TRY(stream.copy(kept.elsewhere, kept.places[0]));
+    if (!kept.settles) continue;
+    TN_TRY(
+        timeline.measure(stream, copy_of(kept), [&] { return stream.copy(kept.elsewhere, kept.places[0]); }));
   }
   return {};
 }

@@ -58,9 +58,9 @@ class Lasting {
   void bind(std::span<const Tie> ties, std::span<tn_span> bound, uint32_t turn) const;
   // What takes turns and a step of these ties does not write: from the place that is now to the other one, as the step's turn ends.
   // [stream's thread; does not block; may fail]
-  Status carry(std::span<const Tie> ties, Stream& stream);
+  Status carry(std::span<const Tie> ties, Stream& stream, Timeline& timeline);
   // What lies elsewhere and was not renewed in place gets there. [stream's thread; does not block; may fail]
-  Status settle(Stream& stream);
+  Status settle(Stream& stream, Timeline& timeline);
   // A step was enqueued.
   void renewed();
   uint32_t turn() const noexcept { return turn_; }
@@ -104,6 +104,7 @@ class Lasting {
   void keep(const Open& from);
   void keep(const std::string& name, const TensorSpec& spec, const PieceUpdates::Leaf* leaf,
             const Open& from);
+  static Timeline::Work copy_of(const Kept& kept);
   static void renew(Kept& kept, const std::string& output, const Plan& plan);
   size_t add_home(const std::string& name, const TensorSpec& spec, bool is_whole);
   void pair_masters(const Open& from);

@@ -88,7 +88,7 @@ Status State::update(Form& form) {
       second->replays.put(i, place);
     }
     TN_TRY(launch(*second, false));
-    TN_TRY(lasting.settle(compute));
+    TN_TRY(lasting.settle(compute, timeline));
   }
   return form.averages->gather(compute);
 }

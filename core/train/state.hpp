@@ -97,6 +97,7 @@ struct Executor::State {
   Status update(Form& form);
   Status enqueue(Form& form, size_t shape, std::span<const Binding> given);
   Status enqueue_stretch(Form& form, size_t number);
+  Status take(const Plan::State::Sum& sum, const Graph& graph);
   Status fetch_all(Form& form, std::span<const Binding> fetches);
   Status tell_bad_step(Form& form);
   void tell_unseen_bad_steps(float now, bool is_last_bad);

@@ -38,7 +38,7 @@ function bucketLine(who, b) {
     [bytes(b.bytes), String(b.count), b.predicted ? time(b.predicted) : "–", time(b.median)].map(cell => h("td", {}, cell)),
     h("td", {}, share ? percent(share) : "–", share ? h("span", {class: "ratio", "aria-hidden": "true"},
       h("i", {style: `width: ${Math.min(100, 50 * share)}%`})) : null),
-    h("td", {}, `${time(b.least)} … ${time(b.most)}`));
+    h("td", {}, `${time(b.least)} … ${time(b.most)}`), h("td", {}, b.name));
 }
 
 function drawWords() {
@@ -65,7 +65,7 @@ function drawWords() {
   const buckets = runs.flatMap(run => run.buckets.map(b => bucketLine(of(run) + b.bucket, b)));
   if (buckets.length) {
     $("buckets").querySelector(".body").append(table("Predicted and actual time of each bucket",
-      ["Bucket", "Bytes", "Times", "Predicted", "Actual", "Of predicted", "Least … most"], buckets));
+      ["Bucket", "Bytes", "Times", "Predicted", "Actual", "Of predicted", "Least … most", "Collective"], buckets));
     $("buckets").hidden = false;
   }
   const notes = runs.flatMap(run => run.notes.map(note => h("p", {class: "note"}, of(run) + note)));

@@ -69,7 +69,9 @@ struct ExecutorFigures {
   uint64_t stretches = 0, replayed = 0;  // of launches with nothing between them; steps that replayed theirs
   uint64_t gradients = 0, all_reduces = 0;  // of a step, before and after they are put together
   uint64_t sent_bytes = 0;                  // of a rank and step, before a collective's own factor
-  uint64_t in_place = 0, in_turns = 0;      // renewed parameters: written over, and with two places
+  // Of gradients in a step that something else reads where they are made, and that are copied to where they are sent from.
+  uint64_t copied_bytes = 0;
+  uint64_t in_place = 0, in_turns = 0;  // renewed parameters: written over, and with two places
   // Memory, which is all taken when it opens: what lasts, what lies between launches, gradients, inputs and outputs.
   uint64_t lasting_bytes = 0, between_bytes = 0, gradient_bytes = 0, edge_bytes = 0;
   uint64_t peak_bytes() const noexcept { return lasting_bytes + between_bytes + gradient_bytes + edge_bytes; }

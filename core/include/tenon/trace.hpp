@@ -90,9 +90,10 @@ struct TraceTotals {
   double busy() const noexcept { return wall_ns > 0 ? busy_ns / wall_ns : 0; }
 };
 
-// What the collectives of one bucket took, over all steps and ranks.
+// What the collectives of one bucket and one name took, over all steps and ranks: in sharded mode a bucket is summed and gathered.
 struct TraceBucket {
   uint32_t bucket = 0;
+  std::string name{};
   uint64_t bytes = 0;
   uint32_t count = 0;
   double predicted_ns = 0;  // median of those that have one; 0: none has
@@ -102,7 +103,7 @@ struct TraceBucket {
 struct TN_API TraceSummary {
   std::vector<TraceTotals> ranks{};    // by rank
   TraceTotals all{};                   // sums
-  std::vector<TraceBucket> buckets{};  // by number
+  std::vector<TraceBucket> buckets{};  // by number, then by name
   std::vector<std::string> notes{};    // the trace's, and of what was dropped
   // Two tables and the notes. [any-thread; does not block; cannot fail]
   std::string text() const;

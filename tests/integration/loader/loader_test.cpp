@@ -2,7 +2,10 @@
 // Batches come to the device whole, in order, ahead of time, and their memory goes round.
 #include "integration/loader/world.hpp"
 
+#include "base/clock.hpp"
+
 #include <algorithm>
+#include <atomic>
 #include <latch>
 
 using namespace tenon;
@@ -221,15 +224,35 @@ TEST_CASE("loader: explains order, rest, memory and what it found") {
   CHECK(loader.tensors()[1].spec.dims == std::vector<int64_t>{8, 3});
 }
 
-TEST_CASE("loader: a timeline has its copies") {
+TEST_CASE(
+    "loader: a timeline has its copies, and for each batch the waits of the host and of the consumer's "
+    "stream") {
   World w;
   auto timeline = Timeline::create(w.device);
   SKIP_IF_UNSUPPORTED(timeline, "timestamps");
   must(timeline.ok() ? Status() : Status(timeline.error()));
-  Loader loader = must(Loader::open(w.device, numbered(32), {.batch = 8, .timeline = *timeline}));
-  for (int i = 0; i < 4; ++i) static_cast<void>(must(loader.next(w.stream)));
-  must(w.stream.sync());
+  Stream stream = must(w.device.stream({.name = "work"}));
+  Dataset numbers = numbered(32);
+  std::atomic<uint64_t> last_read{0};  // of the first batch
+  numbers.read = [&, read = numbers.read](uint64_t sample, Dataset::Bytes to) {
+    uint64_t never = 0;  // later it is read for the next epoch
+    if (sample == 7) last_read.compare_exchange_strong(never, base::now_ns());
+    return read(sample, to);
+  };
+  Loader loader =
+      must(Loader::open(w.device, numbers, {.batch = 8, .shuffle = false, .timeline = *timeline}));
+  for (int i = 0; i < 4; ++i) static_cast<void>(must(loader.next(stream)));
+  must(stream.sync());
   const Trace trace = timeline->take();
-  CHECK(std::ranges::count_if(trace.events,
-                              [](const TraceEvent& event) { return event.kind == TraceKind::copy; }) >= 4);
+  const auto count = [&](TraceKind kind, std::string_view stream) {
+    return std::ranges::count_if(trace.events, [&](const TraceEvent& event) {
+      return event.kind == kind && event.name == "batch" && trace.lanes[event.lane].stream == stream;
+    });
+  };
+  CHECK(count(TraceKind::copy, "loader") >= 4);
+  CHECK(count(TraceKind::wait, "work") == 4);
+  CHECK(count(TraceKind::host, "host") == 4);
+  const auto waited = std::ranges::find(trace.events, TraceKind::host, &TraceEvent::kind);
+  REQUIRE(waited != trace.events.end());
+  CHECK(waited->end_ns >= static_cast<int64_t>(last_read.load()));
 }

@@ -100,7 +100,7 @@ class Page(unittest.TestCase):
                                                         "8.00 ms", "90.0 %"])
         self.assertEqual(self.ask(cells("totals", 2))[:5], ["all", "160.0 ms", "96.0 ms", "80.0 ms", "48.0 ms"])
         self.assertEqual(self.ask(cells("buckets", 3)), ["3", "4.0 KiB", "4000", "4.00 µs", "5.00 µs", "125.0 %",
-                                                         "5.00 µs … 5.00 µs"])
+                                                         "5.00 µs … 5.00 µs", "all_reduce"])
         self.assertIn("50000 events", self.ask('$("byline").textContent'))
         for part in ("40.0 %", "24.00 ms", "90.0 %", "125.0 %"):
             self.assertIn(part, self.run_text.stdout)

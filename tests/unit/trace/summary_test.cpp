@@ -59,6 +59,7 @@ TEST_CASE("summary: a bucket has the median of its times, with the least and the
   Trace trace;
   for (const int64_t length : {30, 10, 20, 100}) {
     TraceEvent& event = add(trace, 0, "gradients", TraceKind::collective, 0, length);
+    event.name = "bucket 3";
     event.bucket = 3;
     event.bytes = 64;
     event.predicted_ns = 20;
@@ -79,6 +80,28 @@ TEST_CASE("summary: a bucket has the median of its times, with the least and the
   CHECK(third.least_ns == 10);
   CHECK(third.most_ns == 100);
   CHECK(third.predicted_ns == 20);
+}
+
+TEST_CASE("summary: a bucket that is summed and gathered has a row for either") {
+  Trace trace;
+  for (const auto& [name, length] :
+       {std::pair{"gather of bucket 0", 40}, {"bucket 0", 10}, {"bucket 0", 20}}) {
+    TraceEvent& event = add(trace, 0, "gradients", TraceKind::collective, 0, length);
+    event.name = name;
+    event.bucket = 0;
+    event.predicted_ns = 30;
+  }
+  const TraceSummary sums = summarize(trace);
+  REQUIRE(sums.buckets.size() == 2);
+  CHECK(sums.buckets[0].name == "bucket 0");
+  CHECK(sums.buckets[0].count == 2);
+  CHECK(sums.buckets[0].median_ns == 15);
+  CHECK(sums.buckets[1].name == "gather of bucket 0");
+  CHECK(sums.buckets[1].count == 1);
+  CHECK(sums.buckets[1].median_ns == 40);
+  const std::string text = sums.text();
+  CHECK(text.find("least           most  collective\n") != std::string::npos);
+  CHECK(text.find("  gather of bucket 0\n") != std::string::npos);
 }
 
 TEST_CASE("summary: its text has a line for each rank, one for all, and one for each bucket") {
