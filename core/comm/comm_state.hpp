@@ -28,13 +28,17 @@ struct CommState : std::enable_shared_from_this<CommState> {
   virtual Status abort() = 0;
   virtual Status health() = 0;
   virtual Status destroy(Timeout timeout) = 0;
-  // A communicator of `members`, this rank among them, in their order. [members alone; blocks; may fail]
-  virtual Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members, std::string name) = 0;
+  // A communicator of `members`, this rank among them, in their order. Its name is this one's with `called` behind it, which
+  // is no other part's. [members alone; blocks; may fail]
+  virtual Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members,
+                                                  const std::string& called) = 0;
 
   std::shared_ptr<DeviceState> device;
   Store store;
   uint32_t rank = 0, size = 1;
   CommOptions options{};
+  std::string
+      key{};  // what its entries in the store begin with: the same on all its ranks, and no other communicator's
   tn_comm_limits limits{};
 };
 
@@ -48,6 +52,8 @@ Result<std::shared_ptr<detail::CommState>> make_state(const std::shared_ptr<deta
                                                       CommOptions options);
 // Whether a stream's failure with this code may be a communicator's end. [any-thread; does not block; cannot fail]
 bool ends_communicators(int32_t code) noexcept;
+// What follows the name of a part that was made after `before` others: "", then " (split 2)".
+std::string turn(const char* what, uint64_t before);
 // What a call on a communicator that was destroyed returns.
 Status destroyed(const std::string& name);
 // As the ABI wants it.

@@ -3,6 +3,7 @@
 //
 // Invariant: a communicator of the device's own plugin comes first; only where there is none another one carries it.
 #include "comm/native.hpp"
+#include "comm/roll_call.hpp"
 #include "comm/staged.hpp"
 
 #include "base/text.hpp"
@@ -35,6 +36,10 @@ Result<Choice> heard(const std::string& text, uint32_t rank) {
 }
 
 }  // namespace
+
+std::string comm::turn(const char* what, uint64_t before) {
+  return before == 0 ? "" : " (" + std::string(what) + " " + std::to_string(before + 1) + ")";
+}
 
 // Communicators of a plugin may not join these ranks, as those of one process do not join those of several. Then it refuses on all
 // of them, and they are staged like those of a plugin that has none.
@@ -74,20 +79,21 @@ Status Communicator::submit(Stream& stream, std::span<const CommOp> group) {
 
 Result<Communicator> Communicator::split(int32_t color, int32_t key) {
   detail::CommState& all = *state_;
-  const std::string base = "split/" + all.options.name + "/" +
-                           std::to_string(all.store.state()->next("split/" + all.options.name, all.rank));
-  TN_TRY(all.store.set(base + "/" + std::to_string(all.rank), said({color, key, all.rank})));
+  const std::string splits = all.key + "/split";
+  const uint64_t number = all.store.state()->next(splits, all.rank);
+  const std::vector<std::string> texts = TN_TRY(
+      comm::roll_call(all, splits + "/" + std::to_string(number), said({color, key, all.rank}),
+                      {"its split", "all ranks call it, also those that want no part (a negative color)"}));
   std::vector<Choice> mine;
   for (uint32_t q = 0; q < all.size; ++q) {
-    const std::string text = TN_TRY(all.store.get(base + "/" + std::to_string(q), all.options.timeout));
-    const Choice choice = TN_TRY(heard(text, q));
+    const Choice choice = TN_TRY(heard(texts[q], q));
     if (choice.color == color) mine.push_back(choice);
   }
   if (color < 0) return Communicator();
   std::stable_sort(mine.begin(), mine.end(), [](const Choice& a, const Choice& b) { return a.key < b.key; });
   std::vector<uint32_t> members;
   for (const Choice& choice : mine) members.push_back(choice.rank);
-  return Communicator(TN_TRY(all.part(members, all.options.name + "." + std::to_string(color))));
+  return Communicator(TN_TRY(all.part(members, "." + std::to_string(color) + comm::turn("split", number))));
 }
 
 Status Communicator::abort() { return state_->abort(); }

@@ -89,6 +89,10 @@ void Flight::note(std::span<const CommOp> group) noexcept {
                   .peer = has_peer(op.abi.kind) ? static_cast<int32_t>(op.abi.peer) : -1});
   }
   latest_ = group.size();
+  latest_collective_ =
+      std::any_of(group.begin(), group.end(), [](const CommOp& op) { return !is_message(op.abi.kind); });
+  if (latest_collective_)
+    collectives_.store(collectives_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   operations_.store(index, std::memory_order_release);
   groups_.store(number, std::memory_order_release);
 }
@@ -97,6 +101,8 @@ void Flight::refused() noexcept {
   const Noting noting(notes_);
   groups_.store(groups_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   operations_.store(operations_.load(std::memory_order_relaxed) - latest_, std::memory_order_release);
+  if (std::exchange(latest_collective_, false))
+    collectives_.store(collectives_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   latest_ = 0;
 }
 
@@ -106,6 +112,7 @@ Flight::Noted Flight::noted() const {
     const uint64_t before = notes_.load(std::memory_order_acquire);
     if (before % 2 != 0) continue;
     out.groups = groups_.load(std::memory_order_acquire);
+    out.collectives = collectives_.load(std::memory_order_acquire);
     out.operations.clear();
     const uint64_t end = operations_.load(std::memory_order_acquire);
     for (uint64_t i = end - std::min<uint64_t>(end, kept); i < end; ++i) out.operations.push_back(at(i));
@@ -122,13 +129,13 @@ std::string Flight::text(const detail::CommState& comm, uint64_t serial, const E
   };
   const auto number = [&](const char* key, auto value) { return member(key, std::to_string(value)); };
   const Noted seen = noted();
-  std::string out = "{" + number("tenon_flight", 1) + ", " + word("communicator", comm.options.name) + ", " +
-                    number("serial", serial) + ", " + number("rank", comm.rank) + ", " +
-                    number("size", comm.size) + ",\n " + number("process", base::process_id()) + ", " +
-                    word("device", comm.device->name) + ", " + number("groups", seen.groups) + ",\n " +
-                    member("ended", "{" + word("code", code_name(why.code))) + ", " +
-                    word("message", why.message) + ", " + number("at_ns", wall_ns()) + "},\n " +
-                    member("operations", "[");
+  std::string out =
+      "{" + number("tenon_flight", 1) + ", " + word("communicator", comm.options.name) + ", " +
+      number("serial", serial) + ", " + number("rank", comm.rank) + ", " + number("size", comm.size) +
+      ",\n " + number("process", base::process_id()) + ", " + word("device", comm.device->name) + ", " +
+      number("groups", seen.groups) + ", " + number("collectives", seen.collectives) + ",\n " +
+      member("ended", "{" + word("code", code_name(why.code))) + ", " + word("message", why.message) + ", " +
+      number("at_ns", wall_ns()) + "},\n " + member("operations", "[");
   const char* before = "\n  {";
   for (const Operation& op : seen.operations) {
     out += std::exchange(before, ",\n  {") + number("group", op.group) + ", " +

@@ -39,7 +39,7 @@ class Flight {
   using Words = std::array<uint64_t, sizeof(Operation) / sizeof(uint64_t)>;
   using Slot = std::array<std::atomic<uint64_t>, std::tuple_size_v<Words>>;
   struct Noted {
-    uint64_t groups = 0;
+    uint64_t groups = 0, collectives = 0;
     std::vector<Operation> operations{};  // the last ones, oldest first
   };
 
@@ -51,8 +51,10 @@ class Flight {
   // reader sees of a note makes it see that `notes_` was odd, so all are stored to be released and loaded to be acquired.
   std::atomic<uint64_t> notes_{0};
   std::array<Slot, kept> ring_{};
-  std::atomic<uint64_t> operations_{0}, groups_{0};  // noted so far
-  size_t latest_ = 0;                                // operations of the last group; whoever notes
+  // Noted so far; groups with collectives are counted apart, because all ranks submit those alike.
+  std::atomic<uint64_t> operations_{0}, groups_{0}, collectives_{0};
+  size_t latest_ = 0;  // operations of the last group; whoever notes
+  bool latest_collective_ = false;
   std::atomic<bool> written_{false};
 };
 

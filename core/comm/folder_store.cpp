@@ -27,7 +27,7 @@ struct FolderStore final : detail::StoreState {
     return address + "/" + name;
   }
 
-  Status set(std::string_view key, std::string_view value) override {
+  Status set(std::string_view key, std::string_view value, const base::Deadline&) override {
     const std::string path = TN_TRY(path_of(key));
     Status made = base::create_file(path, value);
     if (made.code() == TN_BUSY) return taken(key, address);
@@ -41,6 +41,12 @@ struct FolderStore final : detail::StoreState {
       if (deadline.passed()) return missing(key, address);
       std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, deadline.left()));
     }
+  }
+
+  Result<std::optional<std::string>> look(std::string_view key, const base::Deadline&) override {
+    const std::string path = TN_TRY(path_of(key));
+    if (base::file_kind(path) != base::FileKind::file) return std::optional<std::string>();
+    return std::optional(TN_TRY(base::read_file(path, largest_value)));
   }
 };
 

@@ -3,7 +3,8 @@
 #include "comm/grouping.hpp"
 
 #include "base/text.hpp"
-#include "comm/comm_state.hpp"
+#include "comm/roll_call.hpp"
+#include "comm/words.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -114,12 +115,6 @@ Result<std::vector<uint32_t>> leaders_of(std::span<const std::vector<uint32_t>> 
 
 }  // namespace
 
-std::string listed(std::span<const uint32_t> ranks) {
-  std::vector<std::string> words;
-  for (const uint32_t rank : ranks) words.push_back(std::to_string(rank));
-  return base::join(words, ", ");
-}
-
 Placement here(const detail::DeviceState& device, std::string group) {
   return {.host = first_line("/proc/sys/kernel/hostname"),
           .boot = first_line("/proc/sys/kernel/random/boot_id"),
@@ -128,27 +123,25 @@ Placement here(const detail::DeviceState& device, std::string group) {
           .group = std::move(group)};
 }
 
-Result<std::vector<Placement>> exchange(const Placement& own, const Store& store, const std::string& name,
-                                        uint32_t rank, uint32_t size, Timeout timeout) {
-  Store shared = store;
-  const std::string base =
-      "places/" + name + "/" + std::to_string(shared.state()->next("places/" + name, rank));
-  const std::vector<std::string> lines{own.host, own.boot, std::to_string(own.numa_node), own.device,
-                                       own.group};
+Result<Places> exchange(const Placement& own, detail::CommState& comm, const std::string& base) {
+  const std::vector<std::string> lines{own.host,   own.boot,  std::to_string(own.numa_node),
+                                       own.device, own.group, comm.store.state()->serves() ? "keeper" : ""};
   for (const std::string& line : lines) {
     if (line.find('\n') != std::string::npos)
       return wrong("group", base::quoted(line) + " has more than one line");
   }
-  TN_TRY(shared.set(base + "/" + std::to_string(rank), base::join(lines, "\n")));
-  std::vector<Placement> all;
-  for (uint32_t q = 0; q < size; ++q) {
-    const std::string said = TN_TRY(shared.get(base + "/" + std::to_string(q), timeout));
-    std::vector<std::string> parts = base::split(said, '\n');
+  const std::vector<std::string> said =
+      TN_TRY(roll_call(comm, base, base::join(lines, "\n"),
+                       {"its hierarchy", "all ranks call Hierarchy::create, in the order of its others"}));
+  Places all;
+  for (uint32_t q = 0; q < comm.size; ++q) {
+    std::vector<std::string> parts = base::split(said[q], '\n');
     if (parts.size() != lines.size())
-      return Status(TN_INVALID, "rank " + std::to_string(q) + " says that it is at " + base::quoted(said));
+      return Status(TN_INVALID, "rank " + std::to_string(q) + " says that it is at " + base::quoted(said[q]));
     Placement place{.host = parts[0], .boot = parts[1], .device = parts[3], .group = parts[4]};
     std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), place.numa_node);
-    all.push_back(std::move(place));
+    all.of.push_back(std::move(place));
+    if (!parts[5].empty()) all.keeper = q;
   }
   return all;
 }

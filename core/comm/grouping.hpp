@@ -22,6 +22,8 @@ struct Hierarchy::State {
   bool deterministic = false;
   bool by_leaders = false, by_shards = false;  // the route exists
   bool scales = false;                         // premul_sum exists, so means can be taken on the way
+  uint64_t number = 0;                         // among the hierarchies over its communicator
+  std::optional<uint32_t> keeper{};            // the rank that serves the store
 
   Route route(const tn_comm_op& op, std::optional<Route> asked) const noexcept;
 };
@@ -32,13 +34,15 @@ namespace tenon::comm {
 
 // Where this rank is. [any-thread; may block; cannot fail]
 Placement here(const detail::DeviceState& device, std::string group);
-// Says `own` to all ranks of `name`, and hears theirs. TN_TIMEOUT, TN_PEER_LOST. [all ranks; blocks; may fail]
-Result<std::vector<Placement>> exchange(const Placement& own, const Store& store, const std::string& name,
-                                        uint32_t rank, uint32_t size, Timeout timeout);
+struct Places {
+  std::vector<Placement> of{};       // by rank
+  std::optional<uint32_t> keeper{};  // the rank that serves the store
+};
+// Says `own` to all ranks of `comm` under `base` in the store, and hears theirs. TN_TIMEOUT naming who did not come, TN_PEER_LOST.
+// [all ranks; blocks; may fail]
+Result<Places> exchange(const Placement& own, detail::CommState& comm, const std::string& base);
 // Groups and leaders of ranks at `placements`. TN_INVALID naming the option. [any-thread; does not block; may fail]
 Result<std::shared_ptr<Hierarchy::State>> grouped(std::vector<Placement> placements,
                                                   const HierarchyOptions& options);
-// "3, 5, 10". [any-thread; does not block; cannot fail]
-std::string listed(std::span<const uint32_t> ranks);
 
 }  // namespace tenon::comm

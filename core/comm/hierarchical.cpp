@@ -4,6 +4,8 @@
 // Invariant: once one step of a group was submitted, the rest follows or the communicator ends: others count on it.
 #include "comm/hierarchical.hpp"
 
+#include "comm/words.hpp"
+
 #include <algorithm>
 
 namespace tenon::comm {
@@ -45,9 +47,8 @@ void find_routes(const tn_comm_limits& limits, Hierarchy::State& state) {
                     takes(TN_COMM_REDUCE_SCATTER) && takes(TN_COMM_ALL_GATHER);
 }
 
-std::string key_of(const detail::CommState& flat) {
-  const std::string base = "hierarchy/" + flat.options.name;
-  return base + "/" + std::to_string(flat.store.state()->next(base, flat.rank));
+bool has_messages(std::span<const CommOp> ops) noexcept {
+  return std::any_of(ops.begin(), ops.end(), [](const CommOp& op) { return is_message(op.abi.kind); });
 }
 
 }  // namespace
@@ -56,11 +57,11 @@ Hierarchical::Hierarchical(std::shared_ptr<CommState> flat, std::shared_ptr<Hier
     : CommState(flat->device, flat->store),
       flat_(std::move(flat)),
       state_(std::move(state)),
-      watch_(flat_->store, key_of(*flat_), flat_->options.name, flat_->rank, flat_->size,
-             flat_->options.timeout) {
+      watch_(*flat_, flat_->key + "/hierarchy/" + std::to_string(state_->number), state_->keeper) {
   rank = flat_->rank;
   size = flat_->size;
   options = flat_->options;
+  key = flat_->key;
   limits = flat_->limits;
 }
 
@@ -78,7 +79,7 @@ Result<std::shared_ptr<Hierarchical>> Hierarchical::over(std::shared_ptr<CommSta
 
 // Makes the communicators inside, on all ranks in this order.
 Status Hierarchical::gather() {
-  std::vector<std::shared_ptr<CommState>> parts{flat_};
+  std::vector<Watch::Part> parts{{flat_, {}}};
   if (state_->by_leaders) {
     const std::vector<uint32_t>& group = group_of(rank, *state_);
     seat_ = {.size = size,
@@ -88,8 +89,8 @@ Status Hierarchical::gather() {
              .reduces = (limits.kind_mask & bit(TN_COMM_REDUCE)) != 0};
     const auto join = [&](std::shared_ptr<CommState>& part, std::span<const uint32_t> ranks,
                           const std::string& called) -> Status {
-      part = TN_TRY(flat_->part(ranks, options.name + "/" + called));
-      parts.push_back(part);
+      part = TN_TRY(flat_->part(ranks, "/" + called + turn("hierarchy", state_->number)));
+      parts.push_back({part, {ranks.begin(), ranks.end()}});
       return {};
     };
     TN_TRY(join(group_, group, "group of rank " + std::to_string(group.front())));
@@ -129,26 +130,47 @@ Status Hierarchical::submit(Stream& stream, std::span<const CommOp> group, std::
     add_legs(op, routes.back(), seat_, legs);
   }
   if (!stream.state()->healthy()) return detail::stream_poison(*stream.state());
-  runtime::call_witness(runtime::timeline_of(stream), {shared_from_this(), this});
   watch_.note(group, routes);
-  const std::pair<CommState*, const std::vector<CommOp>*> steps[] = {{flat_.get(), &legs.flat},
-                                                                     {group_.get(), &legs.group},
-                                                                     {leaders_.get(), &legs.leaders},
-                                                                     {shards_.get(), &legs.shards},
-                                                                     {group_.get(), &legs.group_again}};
   bool midway = false;
-  for (const auto& [part, ops] : steps) {
-    if (ops->empty()) continue;
-    Status done = part->submit(stream, *ops, std::nullopt);
-    if (!done.ok()) return failed(std::move(done), midway);
+  Status done = walk(stream, legs, midway);
+  return done.ok() ? Status() : failed(std::move(done), midway);
+}
+
+void Hierarchical::call_witness(Stream& stream) {
+  runtime::call_witness(runtime::timeline_of(stream), {shared_from_this(), this});
+}
+
+// What goes flat comes first. Messages are not waited for before the routed operations, because the peer's side of one may
+// stand behind its side of those.
+Status Hierarchical::walk(Stream& stream, const Legs& legs, bool& midway) {
+  const auto step = [&](Stream& on, const std::shared_ptr<CommState>& part,
+                        const std::vector<CommOp>& ops) -> Status {
+    if (ops.empty()) return {};
+    TN_TRY(part->submit(on, ops, std::nullopt));
     midway = true;
+    return {};
+  };
+  call_witness(stream);
+  const bool beside = !legs.group.empty() && has_messages(legs.flat);
+  if (beside) {
+    if (!aside_) aside_ = TN_TRY(Device(device).stream({.name = "messages of '" + options.name + "'"}));
+    call_witness(aside_);
+    TN_TRY(aside_.wait(TN_TRY(stream.record())));
   }
-  return {};
+  TN_TRY(step(beside ? aside_ : stream, flat_, legs.flat));
+  TN_TRY(step(stream, group_, legs.group));
+  TN_TRY(step(stream, leaders_, legs.leaders));
+  TN_TRY(step(stream, shards_, legs.shards));
+  TN_TRY(step(stream, group_, legs.group_again));
+  return beside ? stream.wait(TN_TRY(aside_.record())) : Status();
 }
 
 Status Hierarchical::failed(Status why, bool midway) {
   if (auto cause = watch_.await_verdict()) return Status(*std::move(cause));
-  if (!midway) return why;
+  if (!midway) {
+    watch_.refused();
+    return why;
+  }
   Error cause = why.error();
   cause.message = "communicator '" + options.name + "': rank " + std::to_string(rank) +
                   " could not go on in the middle of a group: " + cause.message;
@@ -197,8 +219,8 @@ Status Hierarchical::destroy(Timeout timeout) {
 }
 
 Result<std::shared_ptr<detail::CommState>> Hierarchical::part(std::span<const uint32_t> members,
-                                                              std::string name) {
-  return flat_->part(members, std::move(name));
+                                                              const std::string& called) {
+  return flat_->part(members, called);
 }
 
 }  // namespace tenon::comm

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // hierarchical.hpp: a communicator of communicators: all ranks, this rank's group, the leaders, the ranks with its shard.
 //
+// Messages of a group with routed operations go on a stream of their own: a peer may get to its side of them before or after.
 // Invariant: all of them end together (watch.hpp). On every rank they are made and submitted to in one order, so no two ranks
 // wait for each other in different ones.
 #pragma once
@@ -27,14 +28,19 @@ class Hierarchical final : public detail::CommState, public runtime::Witness {
   Status abort() override;
   Status health() override;
   Status destroy(Timeout timeout) override;
-  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members, std::string name) override;
+  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members,
+                                          const std::string& called) override;
   bool settled(Error& failure) noexcept override;
 
  private:
   Status gather();
+  void call_witness(Stream& stream);
+  Status walk(Stream& stream, const Legs& legs, bool& midway);
   Status check(const CommOp& op) const;
   Status failed(Status why, bool midway);
 
+  Stream
+      aside_;  // for messages beside routed operations, made when there are some; ends after what was put there
   const std::shared_ptr<CommState> flat_;
   const std::shared_ptr<const Hierarchy::State> state_;
   std::shared_ptr<CommState> group_, leaders_, shards_;  // null where this rank has no part

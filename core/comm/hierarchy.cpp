@@ -7,6 +7,7 @@
 #include "comm/hierarchical.hpp"
 #include "comm/measure.hpp"
 #include "comm/staged.hpp"
+#include "comm/words.hpp"
 
 #include "base/text.hpp"
 
@@ -60,9 +61,13 @@ Result<Hierarchy> Hierarchy::create(const Communicator& world, HierarchyOptions 
   if (std::dynamic_pointer_cast<Hierarchical>(below))
     return Status(TN_INVALID, "communicator '" + flat->options.name +
                                   "' is one of groups already: make another from the communicator below");
-  auto placements = TN_TRY(comm::exchange(comm::here(*flat->device, options.group), flat->store,
-                                          flat->options.name, flat->rank, flat->size, flat->options.timeout));
-  auto state = TN_TRY(comm::grouped(std::move(placements), options));
+  const std::string hierarchies = flat->key + "/hierarchy";
+  const uint64_t number = flat->store.state()->next(hierarchies, flat->rank);
+  auto places = TN_TRY(comm::exchange(comm::here(*flat->device, options.group), *flat,
+                                      hierarchies + "/" + std::to_string(number) + "/place"));
+  auto state = TN_TRY(comm::grouped(std::move(places.of), options));
+  state->number = number;
+  state->keeper = places.keeper;
   std::shared_ptr<detail::CommState> whole = TN_TRY(Hierarchical::over(below, state));
   note_what_cannot_be(options, *state);
   if (staged) whole = TN_TRY(Staged::over(flat->device, std::move(whole)));
@@ -71,7 +76,9 @@ Result<Hierarchy> Hierarchy::create(const Communicator& world, HierarchyOptions 
   } else if (state->by_leaders && !options.route) {
     state->costs = TN_TRY(comm::measure(*whole, routes_to_measure(*state), options.measured_bytes));
   }
-  return Hierarchy(Communicator(std::move(whole)), std::move(state));
+  Hierarchy made(Communicator(std::move(whole)), std::move(state));
+  flat->device->log(LogLevel::info, "communicator '" + flat->options.name + "': " + made.summary());
+  return made;
 }
 
 Status Hierarchy::submit(Stream& stream, std::span<const CommOp> group, Route route) {

@@ -6,6 +6,7 @@
 #include "comm/native.hpp"
 
 #include "base/text.hpp"
+#include "comm/roll_call.hpp"
 
 #include <algorithm>
 
@@ -38,6 +39,8 @@ Result<std::shared_ptr<detail::CommState>> Native::join(const std::shared_ptr<de
   made->rank = rank;
   made->size = size;
   made->options = std::move(options);
+  made->serial_ = store.state()->next(made->options.name, rank);
+  made->key = "comm/" + made->options.name + "/" + std::to_string(made->serial_);
   TN_TRY(made->enter());
   return std::shared_ptr<CommState>(std::move(made));
 }
@@ -61,24 +64,29 @@ Result<std::string> Native::make_id() {
 }
 
 // The id of this communicator: made by rank 0, carried by the store.
-Result<std::string> Native::agree_on_id(const std::string& key) {
+Result<std::string> Native::agree_on_id() {
+  const std::string place = key + "/id";
   if (rank == 0) {
     auto id = make_id();
     const std::string said = id.ok() ? well + *id : ill + std::string(id.message());
-    if (Status told = store.set(key, said); id.ok() && !told.ok()) return told;
+    if (Status told = store.set(place, said, options.timeout); id.ok() && !told.ok()) return told;
     return id;
   }
-  std::string said = TN_TRY(store.get(key, options.timeout));
-  if (said.empty() || said.front() != well) {
-    return Status(TN_PEER_LOST, "communicator '" + options.name + "': rank 0 could not make it: " +
-                                    base::printable(std::string_view(said).substr(said.empty() ? 0 : 1)));
+  const auto said = TN_TRY(store.state()->await(place, base::Deadline(options.timeout)));
+  if (!said) {
+    const uint32_t maker = 0;
+    return did_not_come(options, std::span(&maker, 1),
+                        {"its creation", "all ranks create it, by one name and on one store"});
   }
-  return said.substr(1);
+  if (said->empty() || said->front() != well) {
+    return Status(TN_PEER_LOST, "communicator '" + options.name + "': rank 0 could not make it: " +
+                                    base::printable(std::string_view(*said).substr(said->empty() ? 0 : 1)));
+  }
+  return said->substr(1);
 }
 
 Status Native::enter() {
-  serial_ = store.state()->next(options.name, rank);
-  const std::string id = TN_TRY(agree_on_id("comm/" + options.name + "/" + std::to_string(serial_) + "/id"));
+  const std::string id = TN_TRY(agree_on_id());
   const tn_comm_options asked{.size = sizeof(tn_comm_options),
                               .flags = options.deterministic ? TN_COMM_DETERMINISTIC : 0,
                               .timeout_ns = nanoseconds(options.timeout),
@@ -124,7 +132,7 @@ bool Native::ended(const Error& failure) noexcept {
   tn_error error = no_error();
   int32_t code = TN_OK;
   {
-    const std::lock_guard lock(leaving_);
+    const std::shared_lock lock(leaving_);
     tn_comm* handle = handle_.load();
     if (handle != nullptr) code = api_->health(handle, &error);
   }
@@ -138,30 +146,34 @@ bool Native::settled(Error& failure) noexcept {
   return true;
 }
 
-Result<std::shared_ptr<detail::CommState>> Native::part(std::span<const uint32_t> members, std::string name) {
-  const auto own = std::find(members.begin(), members.end(), rank);
-  CommOptions same = options;
-  same.name = std::move(name);
-  return join(device, store, static_cast<uint32_t>(own - members.begin()),
-              static_cast<uint32_t>(members.size()), std::move(same));
+Result<std::shared_ptr<detail::CommState>> Native::part(std::span<const uint32_t> members,
+                                                        const std::string& called) {
+  auto made = std::make_shared<Native>(device, store);
+  made->api_ = api_;
+  made->rank = static_cast<uint32_t>(std::find(members.begin(), members.end(), rank) - members.begin());
+  made->size = static_cast<uint32_t>(members.size());
+  made->options = options;
+  made->options.name += called;
+  made->serial_ = serial_;
+  made->key = key + called;
+  TN_TRY(made->enter());
+  return std::shared_ptr<CommState>(std::move(made));
 }
 
-Status Native::abort() {
+Status Native::asked(int32_t (*ask)(tn_comm*, tn_error*)) {
+  const std::shared_lock lock(leaving_);
   tn_comm* handle = TN_TRY(living());
   tn_error error = no_error();
-  return status_of(api_->abort(handle, &error), error);
+  return status_of(ask(handle, &error), error);
 }
 
-Status Native::health() {
-  tn_comm* handle = TN_TRY(living());
-  tn_error error = no_error();
-  return status_of(api_->health(handle, &error), error);
-}
+Status Native::abort() { return asked(api_->abort); }
+Status Native::health() { return asked(api_->health); }
 
 Status Native::destroy(Timeout timeout) {
   tn_comm* handle = nullptr;
   {
-    const std::lock_guard lock(leaving_);
+    const std::lock_guard alone(leaving_);
     handle = handle_.exchange(nullptr);
   }
   if (handle == nullptr) return destroyed(options.name);

@@ -9,6 +9,7 @@
 #include "runtime/timeline.hpp"
 
 #include <atomic>
+#include <shared_mutex>
 
 namespace tenon::comm {
 
@@ -25,21 +26,24 @@ class Native final : public detail::CommState, public runtime::Witness {
   Status abort() override;
   Status health() override;
   Status destroy(Timeout timeout) override;
-  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members, std::string name) override;
+  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members,
+                                          const std::string& called) override;
   bool settled(Error& failure) noexcept override;
 
  private:
   Result<std::string> make_id();
-  Result<std::string> agree_on_id(const std::string& key);
+  Result<std::string> agree_on_id();
   Status enter();
   bool ended(const Error& failure) noexcept;
   // TN_INVALID once it was destroyed.
   Result<tn_comm*> living() const;
+  // What a function of the table says of the handle, which is not destroyed meanwhile.
+  Status asked(int32_t (*ask)(tn_comm*, tn_error*));
 
   const tn_comm_api* api_ = nullptr;
   std::atomic<tn_comm*> handle_{nullptr};
-  uint64_t serial_ = 0;  // among those of its name
-  std::mutex leaving_;   // held while the handle is asked on behalf of a stream
+  uint64_t serial_ = 0;        // among those of its name; of a part: its whole's
+  std::shared_mutex leaving_;  // shared while the handle is asked, so that it is not destroyed then
   Flight flight_;
 };
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ops.cpp: CommOp's makers: from spans to counts; and operations in words.
-#include "comm/words.hpp"
-
+// ops.cpp: CommOp's makers: from spans to counts.
 #include <tenon/comm.hpp>
-
-#include <iterator>
 
 namespace tenon {
 namespace {
@@ -37,18 +33,6 @@ CommOp with(CommOp out, uint32_t peer) noexcept {
 }
 
 }  // namespace
-
-std::string_view comm::kind_name(uint32_t kind) noexcept {
-  static constexpr std::string_view names[] = {"?",          "all_reduce",     "broadcast",  "reduce",
-                                               "all_gather", "reduce_scatter", "all_to_all", "all_to_all_v",
-                                               "send",       "recv",           "barrier"};
-  return names[kind < std::size(names) ? kind : 0];
-}
-
-std::string_view comm::reduction_name(uint32_t reduce) noexcept {
-  static constexpr std::string_view names[] = {"", "sum", "prod", "min", "max", "avg", "premul_sum"};
-  return names[reduce < std::size(names) ? reduce : 0];
-}
 
 CommOp CommOp::all_reduce(const tn_span& send, const tn_span& recv, DType dtype, Reduction how,
                           double factor) noexcept {

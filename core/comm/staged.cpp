@@ -97,6 +97,7 @@ Result<std::shared_ptr<detail::CommState>> Staged::over(const std::shared_ptr<de
   made->rank = carrying->rank;
   made->size = carrying->size;
   made->options = carrying->options;
+  made->key = carrying->key;
   made->limits = carrying->limits;
   made->line_ = TN_TRY(
       Device(carrying->device)
@@ -184,8 +185,9 @@ Status Staged::travel(Stream& stream, Journey& journey, std::optional<Route> rou
   return {};
 }
 
-Result<std::shared_ptr<detail::CommState>> Staged::part(std::span<const uint32_t> members, std::string name) {
-  return over(device, TN_TRY(carrying_->part(members, std::move(name))));
+Result<std::shared_ptr<detail::CommState>> Staged::part(std::span<const uint32_t> members,
+                                                        const std::string& called) {
+  return over(device, TN_TRY(carrying_->part(members, called)));
 }
 
 Status Staged::destroy(Timeout timeout) { return carrying_->destroy(timeout); }

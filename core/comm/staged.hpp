@@ -31,7 +31,8 @@ class Staged final : public detail::CommState {
   Status abort() override { return carrying_->abort(); }
   Status health() override { return carrying_->health(); }
   Status destroy(Timeout timeout) override;
-  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members, std::string name) override;
+  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members,
+                                          const std::string& called) override;
 
   // What works in host memory.
   const std::shared_ptr<CommState>& carrying() const noexcept { return carrying_; }

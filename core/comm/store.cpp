@@ -27,7 +27,7 @@ int32_t table_set(void* context, const char* key, const void* data, uint64_t byt
   return guarded(error, [&]() -> Status {
     const std::string_view value(static_cast<const char*>(data), bytes);
     TN_TRY(comm::check_entry(key, value));
-    return state_of(context).set(key, value);
+    return state_of(context).set(key, value, base::Deadline(default_comm_timeout));
   });
 }
 
@@ -51,6 +51,16 @@ StoreState::StoreState()
             .context = this,
             .set = table_set,
             .get = table_get} {}
+
+// A get that ran out of time may be one whose connection did, so only a look tells that the key is missing.
+Result<std::optional<std::string>> StoreState::await(std::string_view key, const base::Deadline& deadline) {
+  if (!deadline.passed()) {
+    auto value = get(key, deadline);
+    if (value.ok()) return std::optional(*std::move(value));
+    if (value.code() != TN_TIMEOUT) return std::move(value).failure();
+  }
+  return look(key, base::Deadline(std::chrono::seconds(1)));
+}
 
 uint64_t StoreState::next(const std::string& name, uint32_t rank) {
   const std::lock_guard lock(mutex_);
@@ -102,9 +112,9 @@ Result<Store> Store::connect(const std::string& address, const std::string& toke
   return Store(TN_TRY(comm::make_tcp_client(address, token, timeout)));
 }
 
-Status Store::set(std::string_view key, std::string_view value) {
+Status Store::set(std::string_view key, std::string_view value, Timeout timeout) {
   TN_TRY(comm::check_entry(key, value));
-  return state_->set(key, value);
+  return state_->set(key, value, base::Deadline(timeout));
 }
 
 Result<std::string> Store::get(std::string_view key, Timeout timeout) {

@@ -10,6 +10,7 @@
 
 #include <map>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace tenon::detail {
@@ -20,11 +21,19 @@ struct StoreState {
   StoreState& operator=(const StoreState&) = delete;
   virtual ~StoreState() = default;
 
-  // Keys and sizes were checked. [any-thread; may block; may fail]
-  virtual Status set(std::string_view key, std::string_view value) = 0;
+  // Keys and sizes were checked. TN_INVALID for a key that is there; TN_PEER_LOST, TN_TIMEOUT when the store has gone or
+  // does not answer: then the key may still be set. [any-thread; may block; may fail]
+  virtual Status set(std::string_view key, std::string_view value, const base::Deadline& deadline) = 0;
   virtual Result<std::string> get(std::string_view key, const base::Deadline& deadline) = 0;
+  // The value, or none if the key is not there now. The deadline is for the store's answer, so a failure is always the store's.
+  // [any-thread; may block; may fail]
+  virtual Result<std::optional<std::string>> look(std::string_view key, const base::Deadline& deadline) = 0;
+  // Waits for the key until the deadline; none: the store has said that it is not there. [any-thread; blocks; may fail]
+  Result<std::optional<std::string>> await(std::string_view key, const base::Deadline& deadline);
+  // Whether others reach this store through this process. [any-thread; does not block; cannot fail]
+  virtual bool serves() const noexcept { return false; }
 
-  // How many communicators of that name this rank has made here before: the same on all ranks that made the same.
+  // How often this rank has asked for that name here before: the same on all ranks that made the same.
   // [any-thread; does not block; cannot fail]
   uint64_t next(const std::string& name, uint32_t rank);
 

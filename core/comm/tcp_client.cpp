@@ -20,8 +20,8 @@ struct TcpStore final : detail::StoreState {
     address = where.text();
   }
 
-  Status set(std::string_view key, std::string_view value) override {
-    auto answer = ask('S', key, value, Deadline(default_comm_timeout));
+  Status set(std::string_view key, std::string_view value, const Deadline& deadline) override {
+    auto answer = ask('S', key, value, deadline);
     return answer.ok() ? Status() : std::move(answer).failure();
   }
   Result<std::string> get(std::string_view key, const Deadline& deadline) override {
@@ -29,13 +29,19 @@ struct TcpStore final : detail::StoreState {
     if (answer.code() == TN_TIMEOUT) return missing(key, address);
     return answer;
   }
+  Result<std::optional<std::string>> look(std::string_view key, const Deadline& deadline) override {
+    auto answer = ask('L', key, {}, deadline);
+    if (answer.code() == TN_NOT_FOUND) return std::optional<std::string>();
+    if (!answer.ok()) return std::move(answer).failure();
+    return std::optional(*std::move(answer));
+  }
 
   Result<std::string> ask(char what, std::string_view key, std::string_view value, const Deadline& deadline) {
     Socket line = TN_TRY(connection(deadline));
     const std::string body = what + number_text(key.size(), 2) + std::string(key) + std::string(value);
     TN_TRY(named(line.send(framed(body), deadline)));
     auto answer = reply(line, deadline);
-    if (answer.ok() || answer.code() == TN_INVALID) {
+    if (answer.ok() || answer.code() == TN_INVALID || answer.code() == TN_NOT_FOUND) {
       const std::lock_guard lock(mutex);
       idle.push_back(std::move(line));
     }
@@ -60,7 +66,8 @@ struct TcpStore final : detail::StoreState {
     std::string hello(wire_magic.size() + challenge_bytes, '\0');
     TN_TRY(named(line->receive(hello, deadline)));
     if (!hello.starts_with(wire_magic))
-      return Status(TN_INVALID, "what listens on " + address + " is no store of Tenon: is the port right?");
+      return Status(TN_INVALID,
+                    "what listens on " + address + " is no store of this version: is the port right?");
     TN_TRY(named(line->send(proof_of(token, std::string_view(hello).substr(wire_magic.size())), deadline)));
     auto welcome = reply(*line, deadline);
     if (!welcome.ok()) return std::move(welcome).failure();

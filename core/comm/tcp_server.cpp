@@ -60,7 +60,7 @@ class TcpServer final : public detail::StoreState {
   }
 
   // Rank 0 itself needs no connection.
-  Status set(std::string_view key, std::string_view value) override {
+  Status set(std::string_view key, std::string_view value, const Deadline&) override {
     if (!entries_.add(key, value)) return taken(key, address);
     added_.store(true);
     bell_.ring();
@@ -71,6 +71,10 @@ class TcpServer final : public detail::StoreState {
     if (!value) return missing(key, address);
     return *std::move(value);
   }
+  Result<std::optional<std::string>> look(std::string_view key, const Deadline&) override {
+    return entries_.find(key, Deadline(std::chrono::nanoseconds(0)));
+  }
+  bool serves() const noexcept override { return true; }
 
  private:
   void serve() {
@@ -145,13 +149,18 @@ class TcpServer final : public detail::StoreState {
     const uint64_t key_bytes = number_in(body.substr(1, 2));
     const std::string_view key = body.substr(3, key_bytes);
     if (key.size() != key_bytes || key.empty() || key_bytes > longest_key ||
-        (body[0] != 'S' && body[0] != 'G')) {
+        (body[0] != 'S' && body[0] != 'G' && body[0] != 'L')) {
       client.ends = true;
       return;
     }
     if (body[0] == 'G') {
       client.waits_for = key;
       answer(client);
+      return;
+    }
+    if (body[0] == 'L') {
+      const auto value = entries_.find(key, Deadline(std::chrono::nanoseconds(0)));
+      client.out += value ? reply(TN_OK, *value) : reply(TN_NOT_FOUND, "");
       return;
     }
     if (!entries_.add(key, body.substr(3 + key_bytes))) {

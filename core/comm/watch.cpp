@@ -3,11 +3,11 @@
 #include "comm/watch.hpp"
 
 #include "base/text.hpp"
-#include "comm/grouping.hpp"
 #include "comm/words.hpp"
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace tenon::comm {
 namespace {
@@ -15,14 +15,12 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto tick = 20ms;
-constexpr uint32_t ticks_per_look = 10;  // at the store, which may be a network away
+constexpr uint32_t ticks_per_look = 10;        // at the store, which may be a network away
+constexpr uint32_t ticks_after_failure = 100;  // for one that does not answer
+constexpr auto longest_look = 500ms;
 constexpr size_t kept_notes = 64, longest_words = 400;
 constexpr auto ending = 2s;  // for a verdict that is being written
 constexpr std::string_view left = "left";
-
-std::string rank_words(std::span<const uint32_t> ranks) {
-  return (ranks.size() == 1 ? "rank " : "ranks ") + listed(ranks);
-}
 
 std::string words(const tn_comm_op& op, Route route) {
   const std::string kind(kind_name(op.kind)), how(reduction_name(op.reduce));
@@ -53,7 +51,7 @@ Error unpacked(const std::string& text) {
 
 }  // namespace
 
-// What ranks answered: what they saw, how many groups they have submitted, and the last of them in words.
+// What ranks answered: what they saw, how many groups with collectives they have submitted, and the last of them in words.
 struct Watch::Answers {
   struct Said {
     int32_t code = TN_OK;  // of what it saw
@@ -90,8 +88,8 @@ struct Watch::Answers {
         const std::string* group = own.group(number);
         if (group == nullptr) continue;
         if (first != nullptr && *group != *first)
-          return "in group " + std::to_string(number) + " rank " + std::to_string(rank) + " has " + *group +
-                 ", rank " + std::to_string(first_rank) + " has " + *first;
+          return "in group " + std::to_string(number) + " of collectives rank " + std::to_string(rank) +
+                 " has " + *group + ", rank " + std::to_string(first_rank) + " has " + *first;
         if (first == nullptr) first_rank = rank;
         first = group;
       }
@@ -112,17 +110,18 @@ struct Watch::Answers {
   }
 };
 
-Watch::Watch(Store store, std::string key, std::string name, uint32_t rank, uint32_t size, Timeout timeout)
-    : store_(std::move(store)),
+Watch::Watch(const detail::CommState& whole, std::string key, std::optional<uint32_t> keeper)
+    : store_(whole.store),
       key_(std::move(key)),
-      name_(std::move(name)),
-      rank_(rank),
-      size_(size),
-      grace_(std::clamp<std::chrono::nanoseconds>(timeout / 2, 500ms, 2s)) {}
+      name_(whole.options.name),
+      rank_(whole.rank),
+      size_(whole.size),
+      keeper_(keeper),
+      grace_(std::clamp<std::chrono::nanoseconds>(whole.options.timeout / 2, 500ms, 2s)) {}
 
 Watch::~Watch() { leave(); }
 
-void Watch::start(std::vector<std::shared_ptr<detail::CommState>> watched) {
+void Watch::start(std::vector<Part> watched) {
   watched_ = std::move(watched);
   thread_ = std::thread([this] { run(); });
 }
@@ -139,19 +138,30 @@ void Watch::leave() noexcept {
     const std::lock_guard lock(parts_mutex_);
     watched_.clear();
   }
+  if (alone_) return;
   try {
-    static_cast<void>(store_.set(key("here", rank_), left));
+    static_cast<void>(tell(key("here", rank_), left));
   } catch (const std::bad_alloc&) {  // then others find this rank silent
   }
 }
 
 void Watch::note(std::span<const CommOp> group, std::span<const Route> routes) {
   std::string all;
-  for (size_t i = 0; i < group.size(); ++i) all += (i == 0 ? "" : "; ") + words(group[i].abi, routes[i]);
+  for (size_t i = 0; i < group.size(); ++i)
+    if (!is_message(group[i].abi.kind)) all += (all.empty() ? "" : "; ") + words(group[i].abi, routes[i]);
   const std::lock_guard lock(mutex_);
+  noted_ = !all.empty();
+  if (!noted_) return;
   ++submitted_;
   notes_.push_back(base::printable(all));
   if (notes_.size() > kept_notes) notes_.pop_front();
+}
+
+void Watch::refused() {
+  const std::lock_guard lock(mutex_);
+  if (!std::exchange(noted_, false)) return;
+  --submitted_;
+  notes_.pop_back();
 }
 
 void Watch::end(Error cause) {
@@ -169,16 +179,24 @@ std::optional<Error> Watch::verdict() const {
   return verdict_ ? verdict_ : asked_;
 }
 
-// Of what ended, that which is least a consequence of the rest.
+// Of what ended, that which is least a consequence of the rest. A part numbers its ranks itself.
 Status Watch::first_trouble() const {
   const std::lock_guard lock(parts_mutex_);
   Status worst;
-  for (const auto& part : watched_) {
-    Status health = part->health();
-    if (!health.ok() && (worst.ok() || consequence(health.code()) < consequence(worst.code())))
-      worst = std::move(health);
+  for (const Part& part : watched_) {
+    const Status health = part.comm->health();
+    if (health.ok() || (!worst.ok() && consequence(health.code()) >= consequence(worst.code()))) continue;
+    Error error = health.error();
+    if (!part.ranks.empty())
+      error.message += " (its ranks are " + listed(part.ranks) + " of '" + name_ + "')";
+    worst = Status(std::move(error));
   }
   return worst;
+}
+
+// Within the time for answers, so that a store that does not answer costs no more than ranks that do not.
+Status Watch::tell(const std::string& what, std::string_view value) {
+  return store_.set(what, value, grace_);
 }
 
 bool Watch::trouble() const {
@@ -218,23 +236,26 @@ bool Watch::pause() {
 }
 
 void Watch::run() {
-  for (uint32_t round = 1; pause(); ++round) {
+  for (uint32_t ticks = 0; pause();) {
     std::optional<Error> asked;
     {
       const std::lock_guard lock(mutex_);
       asked = asked_;
     }
     if (asked) {
-      const bool first = store_.set(key("verdict"), packed(*asked)).code() != TN_INVALID;
-      static_cast<void>(store_.set(key("alarm"), std::to_string(rank_)));
+      const bool first = tell(key("verdict"), packed(*asked)).code() != TN_INVALID;
+      static_cast<void>(tell(key("alarm"), std::to_string(rank_)));
       return settle(first ? *std::move(asked) : verdict_of_others(Status(*asked)));
     }
-    if (const Status seen = first_trouble(); !seen.ok()) return inquire(seen);
-    if (round % ticks_per_look == 0 && store_.get(key("alarm"), tick).ok()) return inquire({});
+    if (const Status seen = first_trouble(); !seen.ok()) return settle(found_out(seen));
+    if (ticks-- > 0) continue;
+    const auto alarm = store_.state()->look(key("alarm"), base::Deadline(longest_look));
+    if (alarm.ok() && *alarm) return settle(found_out({}));
+    ticks = alarm.ok() ? ticks_per_look : ticks_after_failure;
   }
 }
 
-void Watch::answer() {
+Status Watch::answer() {
   const Status seen = first_trouble();
   std::string said =
       std::to_string(seen.code()) + "\n" + base::printable(seen.message(), longest_words) + "\n";
@@ -243,58 +264,78 @@ void Watch::answer() {
     said += std::to_string(submitted_);
     for (const std::string& group : notes_) said += "\n" + group;
   }
-  static_cast<void>(store_.set(key("here", rank_), said));
+  return tell(key("here", rank_), said);
 }
 
-// `seen` is what this rank saw itself; well: it heard the alarm.
-void Watch::inquire(const Status& seen) {
-  answer();
-  Status raised =
-      seen.ok() ? Status(TN_INVALID, "by another rank") : store_.set(key("alarm"), std::to_string(rank_));
-  if (raised.code() == TN_INVALID) return settle(verdict_of_others(seen));
-  if (!raised.ok()) {
-    Error own = seen.error();
-    own.message +=
-        "; the store, where ranks would agree on the cause, is gone: " + std::string(raised.message());
-    return settle(std::move(own));
-  }
-  Error cause = judged(seen);
-  // Somebody may have ended everything meanwhile, and then that is the cause.
-  if (store_.set(key("verdict"), packed(cause)).code() == TN_INVALID) cause = verdict_of_others(seen);
-  settle(std::move(cause));
+// The cause, with the others. `seen` is what this rank saw itself; well: it heard the alarm. A key that is there already is
+// no trouble: somebody was first.
+Error Watch::found_out(const Status& seen) {
+  const auto helpless = [](const Status& told) { return !told.ok() && told.code() != TN_INVALID; };
+  Status told = answer();
+  if (helpless(told)) return alone(seen, told);
+  if (seen.ok()) return verdict_of_others(seen);
+  told = tell(key("alarm"), std::to_string(rank_));
+  if (helpless(told)) return alone(seen, told);
+  if (!told.ok()) return verdict_of_others(seen);
+  const auto answers = hear();
+  if (!answers.ok()) return alone(seen, Status(answers.error()));
+  Error cause = judged(seen, *answers);
+  told = tell(key("verdict"), packed(cause));
+  if (helpless(told)) return alone(seen, told);
+  return told.ok() ? cause : verdict_of_others(seen);
 }
 
 Error Watch::verdict_of_others(const Status& seen) {
-  const auto said = store_.get(key("verdict"), grace_ + ending);
-  if (said.ok()) return unpacked(*said);
+  const auto said = store_.state()->await(key("verdict"), base::Deadline(grace_ + ending));
+  if (!said.ok()) return alone(seen, Status(said.error()));
+  if (*said) return unpacked(**said);
   if (!seen.ok()) return seen.error();
-  const auto who = store_.get(key("alarm"), tick);
+  const auto who = store_.state()->look(key("alarm"), base::Deadline(longest_look));
   return {.code = TN_PEER_LOST,
-          .message = "communicator '" + name_ + "': " + (who.ok() ? "rank " + *who : "a rank") +
-                     " raised an alarm, and did not say why: " + std::string(said.message())};
+          .message = "communicator '" + name_ + "': " + (who.ok() && *who ? "rank " + **who : "a rank") +
+                     " raised an alarm, and did not say why in time"};
 }
 
-Watch::Answers Watch::hear() {
+// What this rank makes of it without the store, which failed with `store`. Who serves it went with it or is as silent; an abort
+// that was seen is a consequence.
+Error Watch::alone(const Status& seen, const Status& store) {
+  {
+    const std::lock_guard lock(mutex_);
+    alone_ = true;
+  }
+  const bool silent = store.code() == TN_TIMEOUT;
+  const std::string served = "the store " + store_.address();
+  const std::string what =
+      (keeper_ ? "rank " + std::to_string(*keeper_) + ", which serves " + served + "," : served) +
+      (silent ? " does not answer" : " is gone");
+  const bool consequent =
+      seen.ok() || seen.code() == TN_ABORTED || seen.code() == TN_TIMEOUT || seen.code() == TN_PEER_LOST;
+  return {.code = !consequent || (!keeper_ && !seen.ok()) ? seen.code()
+                  : silent                                ? TN_TIMEOUT
+                                                          : TN_PEER_LOST,
+          .message = "communicator '" + name_ + "': " + what + ", so ranks cannot agree on the cause; rank " +
+                     std::to_string(rank_) +
+                     " saw: " + (seen.ok() ? "the alarm of another rank" : std::string(seen.message()))};
+}
+
+// TN_PEER_LOST, TN_TIMEOUT: the store's own.
+Result<Watch::Answers> Watch::hear() {
   Answers answers;
   const base::Deadline deadline(grace_);
   for (uint32_t q = 0; q < size_; ++q) {
-    const auto text = store_.get(key("here", q), std::max<std::chrono::nanoseconds>(deadline.left(), tick));
-    if (!text.ok()) {
+    const auto text = TN_TRY(store_.state()->await(key("here", q), deadline));
+    if (!text)
       answers.silent.push_back(q);
-      continue;
-    }
-    if (*text == left) {
+    else if (*text == left)
       answers.gone.push_back(q);
-      continue;
-    }
-    answers.said.emplace_back(q, Answers::read(*text));
+    else
+      answers.said.emplace_back(q, Answers::read(*text));
   }
   return answers;
 }
 
 // Who is the cause of what this rank, or one that answers, saw.
-Error Watch::judged(const Status& seen) {
-  const Answers answers = hear();
+Error Watch::judged(const Status& seen, const Answers& answers) const {
   Error cause = seen.error();
   uint32_t witness = rank_;
   for (const auto& [rank, own] : answers.said) {
@@ -330,7 +371,7 @@ void Watch::settle(Error cause) {
     const std::lock_guard lock(mutex_);
     verdict_ = std::move(cause);
   }
-  for (const auto& part : watched_) static_cast<void>(part->abort());
+  for (const Part& part : watched_) static_cast<void>(part.comm->abort());
 }
 
 }  // namespace tenon::comm

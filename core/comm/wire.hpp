@@ -4,8 +4,8 @@
 //   server → client   magic, challenge (32 bytes)
 //   client → server   HMAC-SHA-256 of the challenge under the token (32 bytes)
 //   server → client   a reply; a wrong token ends here
-//   client → server   a frame: u32 length, 'S' or 'G', u16 length of the key, key, value
-//   server → client   a reply: u32 length, u8 code, value or words; a 'G' is answered when the key is there
+//   client → server   a frame: u32 length, 'S', 'G' or 'L', u16 length of the key, key, value
+//   server → client   a reply: u32 length, u8 code, value or words; a 'G' is answered when the key is there, an 'L' at once
 //
 // Numbers are little-endian. A client that gives up waiting closes its connection.
 // Invariant: the token itself is never sent, and a challenge is never used twice.
@@ -19,7 +19,7 @@
 
 namespace tenon::comm {
 
-inline constexpr std::string_view wire_magic = "TENONST1";
+inline constexpr std::string_view wire_magic = "TENONST2";
 inline constexpr size_t challenge_bytes = 32, proof_bytes = 32, length_bytes = 4;
 inline constexpr size_t largest_frame = largest_value + longest_key + 16;
 

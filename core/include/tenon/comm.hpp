@@ -52,9 +52,9 @@ class TN_API Store {
   static Result<Store> connect(const std::string& address, const std::string& token,
                                Timeout timeout = default_comm_timeout);
 
-  // TN_INVALID for a key that is there already, or too long. TN_PEER_LOST when the store has gone.
-  // [any-thread; may block; may fail]
-  Status set(std::string_view key, std::string_view value);
+  // TN_INVALID for a key that is there already, or too long. TN_PEER_LOST when the store has gone; TN_TIMEOUT when it does
+  // not answer, and then the key may be set all the same. [any-thread; may block; may fail]
+  Status set(std::string_view key, std::string_view value, Timeout timeout = default_comm_timeout);
   // Waits for the key. TN_TIMEOUT, TN_PEER_LOST. [any-thread; blocks; may fail]
   Result<std::string> get(std::string_view key, Timeout timeout = default_comm_timeout);
   // Where others find it: "127.0.0.1:40123", a folder, or "this process". [any-thread; does not block; cannot fail]
@@ -178,14 +178,15 @@ class TN_API Communicator {
   Status barrier(Stream& stream) { return submit(stream, {CommOp::barrier()}); }
 
   // Ranks of one `color` form a new communicator, ordered by (key, rank); a negative color takes part and gets an empty
-  // one. [all ranks; blocks; may fail]
+  // one. Ranks that split several times do so in one order. TN_TIMEOUT names who did not come; otherwise as create.
+  // [all ranks; blocks; may fail]
   Result<Communicator> split(int32_t color, int32_t key);
   // Ends all work in flight, on all ranks of one host, with TN_ABORTED. [any-thread; does not block; may fail]
   Status abort();
   // TN_OK, or why it has ended. [any-thread; does not block; may fail]
   Status health() const;
   // Sees the groups out and leaves; TN_ABORTED for those that did not end in time. Other copies are empty shells then.
-  // [one thread; blocks; may fail]
+  // Others may call abort and health meanwhile. [one thread, in which no submit is under way; blocks; may fail]
   Status destroy(Timeout timeout = default_comm_timeout);
 
   const std::shared_ptr<detail::CommState>& state() const noexcept { return state_; }

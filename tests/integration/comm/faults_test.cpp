@@ -149,6 +149,23 @@ TEST_CASE("faults: a rank that destroys its communicator is lost to those who wa
   check_all(outcomes, TN_PEER_LOST, "destroyed its communicator");
 }
 
+TEST_CASE("faults: abort and health find a communicator that another thread destroys whole, or destroyed") {
+  World world;
+  for (int i = 0; i < 100; ++i) {
+    Result<Rank> r = join(world.device, world.store, 0, 1);
+    REQUIRE_MESSAGE(r.ok(), r.message());
+    std::atomic<bool> asks{false};
+    std::thread asking([&] {
+      for (Status said; said.code() != TN_INVALID; asks = true)
+        said = r->comm.health().ok() ? r->comm.abort() : r->comm.health();
+    });
+    while (!asks) std::this_thread::yield();
+    static_cast<void>(r->comm.destroy());
+    asking.join();
+    CHECK(r->comm.abort().code() == TN_INVALID);
+  }
+}
+
 TEST_CASE("faults: ranks that never join are named by those who did") {
   World world;
   const auto outcomes = as_threads(2, [&](uint32_t rank) {

@@ -134,3 +134,69 @@ TEST_CASE("hierarchy faults: one that ended orderly leaves world as it was, and 
     return perform(r, r.comm, r.stream, {.dtype = f32, .count = 100, .seed = 1});
   });
 }
+
+namespace {
+
+// Messages between ranks 0 and 1 that no other rank knows of, and a group that is refused to rank 2 alone.
+Status go_astray(Rank& r, Hierarchy& h) {
+  const Buffer data = TN_TRY(r.uploaded(brought(f32, 1, r.rank, 100)));
+  Communicator& whole = h.communicator();
+  for (int i = 0; i < 3; ++i) {
+    if (r.rank == 0) TN_TRY(whole.submit(r.stream, {CommOp::send(data, f32, 1)}));
+    if (r.rank == 1) TN_TRY(whole.submit(r.stream, {CommOp::recv(data, f32, 0)}));
+    if (r.rank == 2 && whole.broadcast(r.stream, data, f32, 9).code() != TN_INVALID)
+      return Status(TN_INTERNAL, "a broadcast of rank 9 of 4 was not refused");
+    TN_TRY(sum(r, h, Route::leaders, 16));
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("hierarchy faults: messages and refusals of some ranks make nobody late and nothing different") {
+  const Device device = comm_test::open({});
+  for (const uint32_t late : {0u, 3u}) {
+    std::atomic<uint32_t> told_ranks{0};
+    const auto told = outcomes(device, patient(), 4, [&](Rank& r) -> Status {
+      Hierarchy h = TN_TRY(in_pairs(r));
+      TN_TRY(go_astray(r, h));
+      if (r.rank == late) {
+        while (told_ranks < 3 || h.communicator().health().ok()) std::this_thread::yield();
+        return h.communicator().health();
+      }
+      Status end = sum(r, h, Route::leaders, 1'000);
+      ++told_ranks;
+      return end;
+    });
+    check_all(told, TN_TIMEOUT, "rank " + std::to_string(late) + " has submitted less than others");
+  }
+}
+
+TEST_CASE("hierarchy faults: what differs is told both sides also where some ranks exchanged messages") {
+  const Device device = comm_test::open({});
+  const auto told = outcomes(device, patient(), 4, [&](Rank& r) -> Status {
+    Hierarchy h = TN_TRY(in_pairs(r));
+    TN_TRY(go_astray(r, h));
+    return sum(r, h, Route::leaders, r.rank == 3 ? 17 : 16);
+  });
+  check_all(told, TN_MISMATCH,
+            "in group 4 of collectives rank 3 has all_reduce sum of 17 f32, leaders, rank 0 has all_reduce "
+            "sum of 16");
+}
+
+TEST_CASE("hierarchy faults: a message beside a routed sum that nobody receives is told to all") {
+  const Device device = comm_test::open({});
+  const auto told = outcomes(device, patient(), 4, [&](Rank& r) -> Status {
+    Hierarchy h = TN_TRY(in_pairs(r));
+    TN_TRY(sum(r, h, Route::leaders, 16));
+    const Buffer data = TN_TRY(r.buffer(1 << 20))
+    , message = TN_TRY(r.buffer(1 << 20));
+    std::vector<CommOp> group{CommOp::all_reduce(data, data, f32)};
+    if (r.rank == 0) group.push_back(CommOp::send(message, f32, 3));
+    TN_TRY(h.submit(r.stream, group, Route::leaders));
+    const Status end = r.stream.sync();
+    while (h.communicator().health().ok()) std::this_thread::yield();
+    return end.ok() ? h.communicator().health() : Status(end.error());
+  });
+  check_all(told, TN_TIMEOUT, "rank 3");
+}

@@ -87,6 +87,28 @@ TEST_CASE("hierarchy processes: random collectives on every route are the refere
   for (const pid_t child : children) CHECK(ended(child) == 0);
 }
 
+TEST_CASE("hierarchy processes: several over one communicator, with other groups, go beside each other") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(size, [&](uint32_t rank) -> Status {
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, size, {.timeout = std::chrono::seconds(20)}));
+    std::vector<Hierarchy> kept;
+    for (const uint32_t group : {rank / 2, rank % 2, rank / 2, rank % 2}) {
+      kept.push_back(TN_TRY(
+          Hierarchy::create(r.comm, {.group = "group " + std::to_string(group), .route = Route::leaders})));
+      for (Hierarchy& h : kept) TN_TRY(sum(r, h, 10'000));
+    }
+    for (Hierarchy& h : kept) {
+      const Buffer data = TN_TRY(r.uploaded(brought(i32, 3, rank, 777)));
+      const CommOp op = CommOp::all_reduce(data, data, i32);
+      TN_TRY(h.submit(r.stream, std::span(&op, 1), Route::sharded));
+      TN_TRY(r.expect(data, all_reduced(i32, Reduction::sum, 3, size, 777), "a sum by shards"));
+    }
+    return {};
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+}
+
 TEST_CASE("hierarchy processes: a killed rank is named to all, in its group and in others") {
   check_fault(3, Route::leaders, SIGKILL, TN_PEER_LOST, std::chrono::seconds(20));
   check_fault(2, Route::leaders, SIGKILL, TN_PEER_LOST, std::chrono::seconds(20));
@@ -97,31 +119,62 @@ TEST_CASE("hierarchy processes: a stopped rank is named to all, and not the lead
   check_fault(3, Route::leaders, SIGSTOP, TN_TIMEOUT, std::chrono::seconds(2));
 }
 
-TEST_CASE("hierarchy processes: when the store goes with a rank, nobody hangs") {
-  const tenon::test::TempFolder folder;
+namespace {
+
+// Rank 0 serves the store over TCP, and ends or stops itself between two sums: the others name it all the same, and go on
+// without it on a store of their own.
+Status lose_store(uint32_t rank, const std::string& folder, int signal, int32_t code, const char* fate) {
+  Store places = TN_TRY(Store::in_folder(folder));
   const std::string token = "a secret of this test";
-  const auto children = start(size, [&](uint32_t rank) -> Status {
-    Store places = TN_TRY(Store::in_folder(folder.path()));
-    Store store;
-    if (rank == 0) {
-      store = TN_TRY(Store::serve("127.0.0.1:0", token));
-      TN_TRY(places.set("store", store.address()));
-    } else {
-      store = TN_TRY(Store::connect(TN_TRY(places.get("store")), token));
-    }
-    Rank r = TN_TRY(join_here(store, rank, size, {.timeout = std::chrono::seconds(2)}));
-    Hierarchy h = TN_TRY(in_hosts(r, Route::leaders));
-    TN_TRY(sum(r, h, 1'000));
-    if (rank == 0) raise(SIGKILL);
-    const auto begin = Clock::now();
-    const Status lost = sum(r, h, 1'000);
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (lost.ok() || seconds > 8)
-      return Status(TN_INTERNAL, "told nothing, or late: " + std::to_string(seconds));
-    if (lost.message().find("store") == std::string_view::npos)
-      return Status(TN_INTERNAL, "no word about the store: " + std::string(lost.message()));
+  Store store;
+  if (rank == 0) {
+    store = TN_TRY(Store::serve("127.0.0.1:0", token));
+    TN_TRY(places.set("store", store.address()));
+  } else {
+    store = TN_TRY(Store::connect(TN_TRY(places.get("store")), token));
+  }
+  const Timeout timeout = std::chrono::seconds(2);
+  Rank r = TN_TRY(join_here(store, rank, size, {.timeout = timeout}));
+  Hierarchy h = TN_TRY(in_hosts(r, Route::leaders));
+  TN_TRY(sum(r, h, 1'000));
+  if (rank == 0) {
+    raise(signal);
     return {};
-  });
+  }
+  const auto begin = Clock::now();
+  const Status lost = sum(r, h, 1'000);
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  std::printf("rank %u was told after %.3f s that the store %s with rank 0: %s\n", rank, seconds(), fate,
+              std::string(lost.message()).c_str());
+  const std::string name = "rank 0, which serves the store " + store.address() + ", " + fate;
+  if (lost.code() != code || lost.message().find(name) == std::string_view::npos)
+    return Status(TN_INTERNAL, "expected " + std::string(code_name(code)) + " of rank 0, got: " +
+                                   std::string(code_name(lost.code())) + ": " + std::string(lost.message()));
+  if (seconds() > 6) return Status(TN_INTERNAL, "told too late");
+  const auto leaves = Clock::now();
+  TN_TRY(h.communicator().destroy(timeout));
+  if (std::chrono::duration<double>(Clock::now() - leaves).count() > 4)
+    return Status(TN_INTERNAL, "it takes too long to leave");
+  Rank again = TN_TRY(join(r.device, places, rank - 1, size - 1, {.name = "survivors"}));
+  return perform(again, again.comm, again.stream, {.dtype = f32, .count = 1'000, .seed = 2});
+}
+
+}  // namespace
+
+TEST_CASE("hierarchy processes: when the store goes with a rank, all others name that rank") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(
+      size, [&](uint32_t rank) { return lose_store(rank, folder.path(), SIGKILL, TN_PEER_LOST, "is gone"); });
   CHECK(ended(children[0]) == -SIGKILL);
   for (uint32_t rank = 1; rank < size; ++rank) CHECK(ended(children[rank]) == 0);
+}
+
+TEST_CASE("hierarchy processes: when the rank that serves the store is stopped, all others name it in time") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(size, [&](uint32_t rank) {
+    return lose_store(rank, folder.path(), SIGSTOP, TN_TIMEOUT, "does not answer");
+  });
+  for (uint32_t rank = 1; rank < size; ++rank) CHECK(ended(children[rank]) == 0);
+  kill(children[0], SIGKILL);
+  CHECK(ended(children[0]) == -SIGKILL);
 }

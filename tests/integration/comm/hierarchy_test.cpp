@@ -4,6 +4,8 @@
 #include "support/seed.hpp"
 #include "together.hpp"
 
+#include <mutex>
+
 using namespace comm_test;
 
 namespace {
@@ -320,4 +322,48 @@ TEST_CASE("hierarchy: a group that cannot be is refused alone") {
     }
     return {};
   });
+}
+
+TEST_CASE("hierarchy: a message beside a routed sum meets its other side before that sum and after it") {
+  const World world{.comm = {.timeout = std::chrono::seconds(5)}};
+  const Device device = comm_test::open(world);
+  for (const Route route : {Route::leaders, Route::sharded}) {
+    for (const bool first : {false, true}) {
+      const auto told = outcomes(device, world.comm, 4, [&](Rank& r) -> Status {
+        Hierarchy h = TN_TRY(by_number(r, 2));
+        constexpr uint64_t count = 300'000;  // past what a ring holds
+        const Buffer sums = TN_TRY(r.uploaded(brought(i64, 1, r.rank, 500)))
+        , message = TN_TRY(r.uploaded(brought(i64, 2, r.rank, count)));
+        std::vector<CommOp> sum{CommOp::all_reduce(sums, sums, i64)};
+        const std::vector<CommOp> receive{CommOp::recv(message, i64, 0)};
+        if (r.rank == 0) sum.push_back(CommOp::send(message, i64, 3));
+        if (r.rank == 3 && first) TN_TRY(h.submit(r.stream, receive, route));
+        TN_TRY(h.submit(r.stream, sum, route));
+        if (r.rank == 3 && !first) TN_TRY(h.submit(r.stream, receive, route));
+        TN_TRY(r.expect(sums, all_reduced(i64, Reduction::sum, 1, 4, 500), "a sum"));
+        return r.expect(message, brought(i64, 2, r.rank == 3 ? 0 : r.rank, count), "a message");
+      });
+      for (const Status& outcome : told) CHECK_MESSAGE(outcome.ok(), outcome.message());
+    }
+  }
+}
+
+TEST_CASE("hierarchy: the log states both figures that the documents call by one name") {
+  std::mutex mutex;
+  std::string log;
+  RuntimeOptions options = tenon::test::built_plugins({{"cpu.threads", "1"}});
+  options.log_level = LogLevel::info;
+  options.log = [&](LogLevel, std::string_view, std::string_view message) {
+    const std::lock_guard lock(mutex);
+    log += std::string(message) + "\n";
+  };
+  auto tenon = Runtime::open(std::move(options));
+  REQUIRE_MESSAGE(tenon.ok(), tenon.message());
+  const auto device = tenon->device("cpu");
+  REQUIRE_MESSAGE(device.ok(), device.message());
+  together(*device, 6, [](Rank& r) -> Status { return by_number(r, 3).ok() ? Status() : wrong("not made"); });
+  const std::string said =
+      "communicator 'world': 6 ranks in 2 groups of 3, led by 0, 3; hierarchical_allreduce_inter_nranks = 3 "
+      "(ranks of a group; the leaders are 2)";
+  CHECK_MESSAGE(log.find(said) != std::string::npos, log);
 }

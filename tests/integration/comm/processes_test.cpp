@@ -166,3 +166,45 @@ TEST_CASE("processes: more ranks than processors take turns") {
   });
   for (const pid_t child : children) CHECK(ended(child) == 0);
 }
+
+TEST_CASE("processes: rows, then columns, and both once more, are communicators of their own") {
+  const tenon::test::TempFolder folder;
+  constexpr uint32_t size = 4;
+  const auto children = start(size, [&](uint32_t rank) -> Status {
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, size, {.timeout = std::chrono::seconds(20)}));
+    std::vector<Communicator> kept;  // so that each is one among several
+    for (const uint32_t color : {rank % 2, rank / 2, rank % 2, rank / 2}) {
+      kept.push_back(TN_TRY(r.comm.split(static_cast<int32_t>(color), 0)));
+      Rank part = r;
+      part.rank = kept.back().rank(), part.size = 2;
+      TN_TRY(perform(part, kept.back(), r.stream, {.dtype = i32, .count = 5'000, .seed = color}));
+    }
+    // Parts of parts that are called the same.
+    for (Communicator& part : kept) {
+      Communicator alone = TN_TRY(part.split(0, -static_cast<int32_t>(part.rank())));
+      TN_TRY(alone.barrier(r.stream));
+    }
+    std::set<std::string> names;
+    for (const Communicator& part : kept) names.insert(part.name());
+    if (names.size() != kept.size()) return Status(TN_INTERNAL, "two parts have one name");
+    return checked_sum(r, 1'000);
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+}
+
+TEST_CASE("processes: who does not come to a split is named, with the remedy") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(4, [&](uint32_t rank) -> Status {
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, 4, {.timeout = std::chrono::seconds(1)}));
+    if (rank % 2 == 1) return {};
+    const auto part = r.comm.split(0, 0);
+    const bool named =
+        part.code() == TN_TIMEOUT &&
+        part.message().find("communicator 'world': ranks 1, 3 did not come to its split") == 0 &&
+        part.message().find("all ranks call it") != std::string_view::npos;
+    return named ? Status() : Status(TN_INTERNAL, "got: " + std::string(part.message()));
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // legs_test.cpp: what an all-reduce is cut into for each route, and how ranks are grouped for it.
 #include "comm/legs.hpp"
+#include "comm/comm_state.hpp"
 #include "comm/grouping.hpp"
 
 #include <doctest/doctest.h>
@@ -103,13 +104,44 @@ TEST_CASE("grouping: what a rank says counts more than its host, and neighbours 
   CHECK((*numbered)->groups == std::vector<std::vector<uint32_t>>{{0}, {1}, {2}, {3}});
 }
 
-TEST_CASE("grouping: every rank hears where the others are") {
-  const Store store = Store::in_process();
+namespace {
+
+// A communicator that only has ranks, a name and a store.
+struct Bare final : detail::CommState {
+  Bare(const Store& at, uint32_t own, uint32_t all) : CommState(nullptr, at) {
+    rank = own, size = all, key = "comm/world/0";
+    options.timeout = std::chrono::milliseconds(100);
+  }
+  Status submit(Stream&, std::span<const CommOp>, std::optional<Route>) override { return {}; }
+  Status abort() override { return {}; }
+  Status health() override { return {}; }
+  Status destroy(Timeout) override { return {}; }
+  Result<std::shared_ptr<CommState>> part(std::span<const uint32_t>, const std::string&) override {
+    return Status(TN_UNSUPPORTED, "it has no parts");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("grouping: every rank hears where the others are, and which of them serves the store") {
+  Store store = Store::in_process();
   const auto places = on_hosts({"a", "b"});
-  Store asked = store;
-  const std::string key = "places/world/0/1";
-  REQUIRE(asked.set(key, "b\nb\n-1\ncpu:0\n").ok());
-  const auto all = comm::exchange(places[0], store, "world", 0, 2, std::chrono::seconds(1));
+  Bare world(store, 0, 2);
+  REQUIRE(store.set("place/1", "b\nb\n-1\ncpu:0\n\nkeeper").ok());
+  const auto all = comm::exchange(places[0], world, "place");
   REQUIRE_MESSAGE(all.ok(), all.message());
-  CHECK(*all == places);
+  CHECK(all->of == places);
+  CHECK(all->keeper == 1);
+}
+
+TEST_CASE("grouping: all who did not come are named, and what to do") {
+  Store store = Store::in_process();
+  Bare world(store, 1, 5);
+  REQUIRE(store.set("place/3", "b").ok());
+  const auto all = comm::exchange(Placement{.host = "a"}, world, "place");
+  CHECK(all.code() == TN_TIMEOUT);
+  CHECK_MESSAGE(
+      all.message().find("communicator 'world': ranks 0, 2, 4 did not come to its hierarchy within 0.1 s: "
+                         "all ranks call Hierarchy::create") == 0,
+      all.message());
 }

@@ -100,6 +100,50 @@ TEST_CASE("store: a get waits for its key, and no longer than it was told") {
   });
 }
 
+TEST_CASE("store: a look says at once whether a key is there, and keeps its connection") {
+  on_each_kind([](Ends& ends) {
+    const auto look = [&](const char* key) { return ends.other.state()->look(key, soon()); };
+    for (int i = 0; i < 3; ++i) {
+      const auto absent = look("key");
+      REQUIRE_MESSAGE(absent.ok(), absent.message());
+      CHECK(!*absent);
+    }
+    CHECK(!*ends.other.state()->await("key", base::Deadline(20ms)));
+    CHECK(ends.one.set("key", "value").ok());
+    CHECK(**look("key") == "value");
+    CHECK(**ends.other.state()->await("key", base::Deadline(0ms)) == "value");
+  });
+}
+
+TEST_CASE(
+    "store: one that listens and does not answer costs a call its own time, and a look says that it is the "
+    "store") {
+  auto listener = base::Socket::listen(*base::Address::parse("127.0.0.1:0"));
+  REQUIRE(listener.ok());
+  const std::string address = "127.0.0.1:" + std::to_string(listener->port());
+  std::thread welcomes([&] {  // one client, once
+    base::Socket line;
+    std::vector<base::Interest> interests{{.number = listener->number()}};
+    base::wait_any(interests, soon());
+    line = listener->accept();
+    const std::string hello = std::string(comm::wire_magic) + std::string(comm::challenge_bytes, 'c');
+    CHECK(line.send(hello, soon()).ok());
+    std::string proof(comm::proof_bytes, '\0');
+    CHECK(line.receive(proof, soon()).ok());
+    CHECK(line.send(comm::framed(std::string(1, '\0')), soon()).ok());
+    char byte[1];
+    while (line.receive(byte, soon()).ok()) continue;
+  });
+  auto silent = Store::connect(address, "secret", 5s);
+  REQUIRE_MESSAGE(silent.ok(), silent.message());
+  const auto begin = std::chrono::steady_clock::now();
+  CHECK(silent->set("key", "value", 50ms).code() == TN_TIMEOUT);
+  welcomes.join();
+  CHECK(silent->state()->look("key", base::Deadline(50ms)).code() == TN_TIMEOUT);
+  CHECK(silent->state()->await("key", base::Deadline(50ms)).code() == TN_TIMEOUT);
+  CHECK(std::chrono::steady_clock::now() - begin < 4s);
+}
+
 TEST_CASE("store: keys and values past the limits are refused by name") {
   on_each_kind([](Ends& ends) {
     CHECK(ends.other.set("", "x").code() == TN_INVALID);
