@@ -24,15 +24,35 @@ std::string words(const FlightOperation& op) {
   return out;
 }
 
-// What a rank submitted as group `number`, as far as all ranks must agree; "" when it is no longer, or not yet, known.
-std::string common_words(const FlightRecord& record, uint64_t number) {
-  std::string out;
-  for (const FlightOperation& op : record.operations) {
-    if (op.group != number) continue;
-    const bool alike = op.kind != "send" && op.kind != "recv" && op.kind != "all_to_all_v";
-    out += (out.empty() ? "" : " + ") + (alike ? words(op) : "an exchange");
+bool is_message(const FlightOperation& op) { return op.kind == "send" || op.kind == "recv"; }
+
+constexpr size_t kept = 256;  // operations of a record; of one that is full the first group may be cut
+
+// The groups with collectives that a record still holds whole, by their number among those: what all ranks must say alike.
+struct Group {
+  uint64_t number = 0, at_ns = 0;
+  std::string words{};
+};
+std::vector<Group> groups_of(const FlightRecord& record) {
+  std::vector<Group> out;
+  const auto& ops = record.operations;
+  uint64_t last = ops.size() < kept ? 0 : ops.front().group;
+  for (const FlightOperation& op : ops) {
+    if (is_message(op) || op.group < last || (op.group == last && out.empty())) continue;
+    if (op.group != last) out.push_back({.at_ns = op.at_ns});
+    last = op.group;
+    std::string& words_there = out.back().words;
+    words_there += (words_there.empty() ? "" : " + ") +
+                   (op.kind == "all_to_all_v" ? std::string("an exchange") : words(op));
   }
+  for (size_t i = 0; i < out.size(); ++i) out[i].number = record.collectives - (out.size() - 1 - i);
   return out;
+}
+
+const Group* find_group(const std::vector<Group>& groups, uint64_t number) {
+  const auto found =
+      std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.number == number; });
+  return found == groups.end() ? nullptr : &*found;
 }
 
 std::string last_words(const FlightRecord& record) {
@@ -61,48 +81,81 @@ std::vector<uint32_t> missing(const std::vector<FlightRecord>& records) {
   return out;
 }
 
+bool have_messages(const std::vector<FlightRecord>& records) {
+  return std::any_of(records.begin(), records.end(),
+                     [](const FlightRecord& r) { return r.collectives != r.groups; });
+}
+
+// How groups are called that are counted without those of messages alone, where there are such.
+std::string group_words(const std::vector<FlightRecord>& records, bool several) {
+  return std::string(several ? "groups" : "group") + (have_messages(records) ? " of collectives" : "");
+}
+
 // The first group that two ranks submitted differently, or "".
 std::string disagreement(const std::vector<FlightRecord>& records) {
-  uint64_t most = 0;
-  for (const FlightRecord& record : records) most = std::max(most, record.groups);
-  for (uint64_t number = 1; number <= most; ++number) {
-    const FlightRecord* first = nullptr;
-    std::string said;
-    for (const FlightRecord& record : records) {
-      const std::string here = common_words(record, number);
-      if (here.empty()) continue;
-      if (first != nullptr && here != said) {
-        return "group " + std::to_string(number) + " is not the same everywhere: rank " +
-               std::to_string(first->rank) + " submitted " + said + ", rank " + std::to_string(record.rank) +
-               " " + here;
-      }
-      if (first == nullptr) first = &record, said = here;
+  std::map<uint64_t, std::pair<uint32_t, std::string>> first;  // who said what
+  std::map<uint64_t, std::string> differs;
+  for (const FlightRecord& record : records) {
+    for (const Group& group : groups_of(record)) {
+      const auto [known, added] = first.try_emplace(group.number, record.rank, group.words);
+      if (added || known->second.second == group.words) continue;
+      differs.try_emplace(group.number, "rank " + std::to_string(known->second.first) + " submitted " +
+                                            known->second.second + ", rank " + std::to_string(record.rank) +
+                                            " " + group.words);
     }
   }
-  return {};
+  if (differs.empty()) return {};
+  const auto& [number, sides] = *differs.begin();
+  return group_words(records, false) + " " + std::to_string(number) + " is not the same everywhere: " + sides;
 }
 
 // Who submitted less than others: those wait in the next group, and since when.
 std::string laggards(const std::vector<FlightRecord>& records) {
-  const auto [least, most] = std::minmax_element(
-      records.begin(), records.end(), [](const auto& a, const auto& b) { return a.groups < b.groups; });
-  if (least->groups == most->groups) return {};
+  const auto [least, most] =
+      std::minmax_element(records.begin(), records.end(),
+                          [](const auto& a, const auto& b) { return a.collectives < b.collectives; });
+  if (least->collectives == most->collectives) return {};
+  const uint64_t next = least->collectives + 1;
   std::vector<uint32_t> late, waiting;
   uint64_t since = UINT64_MAX, ended = 0;
+  std::string what;
   for (const FlightRecord& record : records) {
-    (record.groups == least->groups ? late : waiting).push_back(record.rank);
+    (record.collectives == least->collectives ? late : waiting).push_back(record.rank);
     ended = std::max(ended, record.ended_ns);
-    for (const FlightOperation& op : record.operations) {
-      if (op.group == least->groups + 1) since = std::min(since, op.at_ns);
-    }
+    const std::vector<Group> groups = groups_of(record);
+    const Group* group = find_group(groups, next);
+    if (group == nullptr) continue;
+    since = std::min(since, group->at_ns);
+    what = " (" + group->words + ")";
   }
   std::string out = listed(waiting) + " waited for " + listed(late) + ", which submitted only " +
-                    std::to_string(least->groups) +
-                    (least->groups == 1 ? " group, in group " : " groups, in group ") +
-                    std::to_string(least->groups + 1);
-  if (const std::string what = common_words(*most, least->groups + 1); !what.empty())
-    out += " (" + what + ")";
+                    std::to_string(least->collectives) + " " + group_words(records, least->collectives != 1) +
+                    ", in " + group_words(records, false) + " " + std::to_string(next) + what;
   if (since <= ended) out += " for " + seconds(ended - since);
+  return out;
+}
+
+// Messages that one side of a pair has submitted and the other not, as far as both still hold all that they did.
+std::string unmet_messages(const std::vector<FlightRecord>& records) {
+  std::map<std::pair<int64_t, int64_t>, std::pair<uint64_t, uint64_t>> pairs;  // from, to: sends, receives
+  const auto whole = [&](int64_t rank) {
+    return std::any_of(records.begin(), records.end(),
+                       [&](const FlightRecord& r) { return r.rank == rank && r.operations.size() < kept; });
+  };
+  for (const FlightRecord& record : records) {
+    for (const FlightOperation& op : record.operations) {
+      if (op.kind == "send") ++pairs[{record.rank, op.peer}].first;
+      if (op.kind == "recv") ++pairs[{op.peer, record.rank}].second;
+    }
+  }
+  std::string out;
+  for (const auto& [pair, count] : pairs) {
+    const auto& [from, to] = pair;
+    if (count.first == count.second || !whole(from) || !whole(to)) continue;
+    out += "  of messages from rank " + std::to_string(from) + " to rank " + std::to_string(to) + " " +
+           std::to_string(count.first) + (count.first == 1 ? " was sent and " : " were sent and ") +
+           std::to_string(count.second) + (count.second == 1 ? " was received\n" : " were received\n");
+  }
   return out;
 }
 
@@ -111,9 +164,12 @@ void add_table(std::ostringstream& out, const std::vector<FlightRecord>& records
   for (const FlightRecord& record : records) first = std::min(first, record.ended_ns);
   for (const FlightRecord& record : records) {
     out << "  rank " << record.rank << " on " << record.device << " submitted " << record.groups
-        << (record.groups == 1 ? " group" : " groups") << ", the last of them " << last_words(record)
-        << "; ended after " << seconds(record.ended_ns - first) << ": " << record.code << ": "
-        << record.message << "\n";
+        << (record.groups == 1 ? " group" : " groups")
+        << (record.collectives == record.groups
+                ? ""
+                : ", " + std::to_string(record.collectives) + " with collectives")
+        << ", the last of them " << last_words(record) << "; ended after " << seconds(record.ended_ns - first)
+        << ": " << record.code << ": " << record.message << "\n";
   }
 }
 
@@ -149,6 +205,7 @@ Result<FlightRecord> read_flight(const std::string& text) {
     take(json, "size", record.size);
     take(json, "device", record.device);
     take(json, "groups", record.groups);
+    record.collectives = json.value("collectives", record.groups);
     const nlohmann::json& ended = json.at("ended");
     take(ended, "code", record.code);
     take(ended, "message", record.message);
@@ -170,15 +227,16 @@ std::string flight_story(std::vector<FlightRecord> records) {
       << (records.size() == 1 ? " record\n" : " records\n");
   add_table(out, records);
   const std::vector<uint32_t> lost = missing(records);
-  const std::string differs = disagreement(records), behind = laggards(records);
+  const std::string differs = disagreement(records), behind = laggards(records),
+                    unmet = unmet_messages(records);
   if (!lost.empty())
-    out << "  " << listed(lost)
-        << " left no record: killed, stopped, or still running; the others waited for "
-        << (lost.size() == 1 ? "it\n" : "them\n");
+    out << "  " << listed(lost) << " left no record: killed, stopped, still running, or ended well\n";
   if (!differs.empty()) out << "  " << differs << "\n";
   if (!behind.empty()) out << "  " << behind << "\n";
-  if (lost.empty() && differs.empty() && behind.empty())
-    out << "  all ranks submitted the same groups: the cause is in the words of the first that ended\n";
+  out << unmet;
+  if (lost.empty() && differs.empty() && behind.empty() && unmet.empty())
+    out << "  all ranks submitted the same " << (have_messages(records) ? "collectives" : "groups")
+        << ": the cause is in the words of the first that ended\n";
   return out.str();
 }
 

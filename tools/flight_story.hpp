@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // flight_story.hpp: the flight records of all ranks put together: who waited for whom, and in what.
 //
-// Invariant: a rank without a record is part of the story: it is the one that could not write any more.
+// Groups with collectives are compared by their number, and messages by their pairs: ranks need not know of others' messages.
+// Invariant: what is said follows from records. A rank without one is part of the story, and of it no more is known.
 #pragma once
 
 #include <tenon/result.hpp>
@@ -22,6 +23,7 @@ struct FlightOperation {
 struct FlightRecord {
   std::string communicator{}, device{}, code{}, message{};
   uint64_t serial = 0, groups = 0, ended_ns = 0;  // of its name; submitted; on the wall clock
+  uint64_t collectives = 0;                       // of the groups those with more than messages
   uint32_t rank = 0, size = 1;
   std::vector<FlightOperation> operations{};
 };

@@ -46,7 +46,7 @@ class Start {
     meeting_.token = TN_TRY(secret());
     meeting_.restart = launch_.restart;
     if (const std::string& logs = launch_.asked.log_folder; !logs.empty())
-      meeting_.flights = (std::filesystem::absolute(logs) / "flight").string();
+      meeting_.flights = flights_in(logs);
     store_ = TN_TRY(Store::serve(launch_.address, meeting_.token));
     meeting_.address = store_.address();
     TN_TRY(output_.open_logs(launch_.restart));
@@ -55,6 +55,18 @@ class Start {
       connections_.back().send(Word::job, packed(job_for(host)));
     }
     return {};
+  }
+
+  // A folder of its own for each start, as a log is; what an earlier run left there is no part of this one's story.
+  std::string flights_in(const std::string& logs) const {
+    const std::string suffix = launch_.restart == 0 ? "" : ".restart-" + std::to_string(launch_.restart);
+    const std::filesystem::path folder = std::filesystem::absolute(logs) / ("flight" + suffix);
+    std::error_code absent;
+    std::vector<std::filesystem::path> old;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, absent))
+      if (entry.path().extension() == ".json") old.push_back(entry.path());
+    for (const auto& record : old) std::filesystem::remove(record, absent);
+    return folder.string();
   }
 
   std::vector<std::string> command_for(const Host& host) const {

@@ -181,6 +181,14 @@ class Ends(Run):
                          ["rank-0.log", "rank-0.restart-1.log", "rank-0.restart-2.log"])
         self.expect(self.run_it("-n", 1, "--restarts", 1, *shell("exit 6")), 6, "restart 1 of 1", where="stderr")
 
+    def test_each_restart_has_a_folder_of_its_own_for_flight_records(self):
+        code = ("import os, pathlib; at = pathlib.Path(os.environ['TENON_FLIGHT_DIR']); at.mkdir(exist_ok=True); "
+                "print(at.name, sorted(p.name for p in at.iterdir()), flush=True); "
+                "(at / 'world.0.rank0.json').write_text('{}'); (at / 'notes').write_text(''); exit(5)")
+        for begun in ("[]", "['notes']"):  # what an earlier run of the same folder wrote goes, what is no record stays
+            done = self.run_it("-n", 1, "--restarts", 1, "--log-dir", self.folder / "logs", *python(code))
+            self.assertEqual(lines_of(done, 0), [f"flight {begun}", f"flight.restart-1 {begun}"])
+
     def test_restarts_are_for_ranks_that_fail_only(self):
         for words, code in ((("--timeout", "0.5", *shell("exec sleep 300")), 124), (("--", "no-such-program"), 127)):
             done = self.run_it("-n", 1, "--restarts", 3, *words)
