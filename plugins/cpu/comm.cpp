@@ -155,8 +155,8 @@ bool Comm::done_at_once(const Stream& stream, Pending& pending) {
     return false;
   }
   comm::Member& member = *standing_->member;
-  if (!member.enter().ok()) return false;
-  collector.begin(group.operations, group.sequence, Memory::shared_given_back());
+  if (!member.enter(Memory::shared_given_back()).ok()) return false;
+  collector.begin(group.operations, group.sequence);
   pending.begun = true;
   try {
     while (collector.may_advance() && member.all_are_here()) {
@@ -184,7 +184,7 @@ Status Comm::perform(Pending& pending) {
   comm::Member& member = *standing_->member;
   Status done;
   try {
-    done = member.enter();
+    done = member.enter(Memory::shared_given_back());
     if (done.ok()) done = carry_out(pending);
   } catch (const std::bad_alloc&) {
     done = no_memory();
@@ -200,16 +200,16 @@ Status Comm::carry_out(const Pending& pending) {
   if (pending.begun) return standing_->collector.finish(pending.group.operations);
   const comm::Group& group = pending.group;
   for (const comm::Copy& copy : group.copies) std::copy_n(copy.from, copy.bytes, copy.to.get());
+  if (!group.letters.empty()) standing_->atlas.forget_freed();  // collectives do it when all are there
   comm::Mail mail(member, standing_->atlas, group.letters);
   comm::FarMail far_mail(member, standing_->bridge.get(), group.letters);
   TN_TRY(far_mail.post());
   if (!group.letters.empty() && !mail.met()) member.meanwhile(&mail);
-  if (!group.operations.empty())
-    TN_TRY(standing_->collector.run(group.operations, group.sequence, Memory::shared_given_back()));
+  if (!group.operations.empty()) TN_TRY(standing_->collector.run(group.operations, group.sequence));
   member.meanwhile(nullptr);
   if (group.letters.empty()) return {};
   const comm::Letter& first = group.letters.front();
-  member.doing(group.sequence, comm::kind_name(first.sends ? TN_COMM_SEND : TN_COMM_RECV));
+  member.doing(group.sequence, first.sends ? TN_COMM_SEND : TN_COMM_RECV);
   TN_TRY(member.wait(mail));
   return far_mail.finish();
 }

@@ -20,34 +20,45 @@ void Atlas::drop(Sheets& sheets) noexcept {
   sheets.by_inode.clear();
 }
 
-void Atlas::turn(uint32_t rank, uint32_t freed) noexcept {
-  Sheets& sheets = sheets_[rank];
-  if (sheets.freed == freed) return;
-  drop(sheets);
-  sheets.freed = freed;
+void Atlas::forget_freed() noexcept {
+  for (uint32_t q = 0; q < sheets_.size(); ++q) {
+    Sheets& sheets = sheets_[q];
+    if (sheets.by_inode.empty()) continue;
+    if (member_.slot(q).freed.load(std::memory_order_relaxed) != sheets.freed) drop(sheets);
+  }
 }
 
 Result<std::byte*> Atlas::find(uint32_t rank, const Window& window, uint64_t bytes) {
   if (window.kind == Window::none) return nullptr;
   if (member_.same_process(rank)) return reinterpret_cast<std::byte*>(window.address);
-  auto& known = sheets_[rank].by_inode;
-  auto found = known.find(window.inode);
-  if (found == known.end()) {
-    const system::Fd memory = TN_TRY(system::open_in(member_.process_of(rank), window.number));
-    if (system::inode_of(memory) != window.inode)
-      return Status(TN_INVALID, text(member_.in_words(rank), " freed a buffer that a collective still uses"));
-    const uint64_t whole = system::bytes_of(memory);
-    std::byte* at = system::map(memory, whole);
-    if (at == nullptr) {
-      return Status(TN_NO_MEMORY, text("no address range for ", whole, " bytes of ", member_.in_words(rank)));
-    }
-    found = known.emplace(window.inode, Sheet{at, whole}).first;
+  Sheets& sheets = sheets_[rank];
+  auto found = sheets.by_inode.find(window.inode);
+  if (found == sheets.by_inode.end()) {
+    if (sheets.by_inode.empty()) sheets.freed = member_.slot(rank).freed.load(std::memory_order_relaxed);
+    found = sheets.by_inode.emplace(window.inode, TN_TRY(open(rank, window))).first;
   }
   const Sheet& sheet = found->second;
   if (window.offset > sheet.bytes || bytes > sheet.bytes - window.offset)
-    return Status(TN_INVALID, text(member_.in_words(rank), " lends ", bytes, " bytes at ", window.offset,
-                                   " of a memory of ", sheet.bytes));
+    return Status(TN_PEER_LOST,
+                  text(member_.in_words(rank), " lends ", bytes, " bytes at ", window.offset,
+                       " of a memory of ", sheet.bytes, ": keep buffers until what uses them has ended"));
   return sheet.at + window.offset;
+}
+
+// The group was accepted, so what fails here is the end of the communicator: no code that would refuse the group alone.
+Result<Atlas::Sheet> Atlas::open(uint32_t rank, const Window& window) {
+  const auto memory = system::open_in(member_.process_of(rank), window.number);
+  if (!memory.ok())
+    return Status(TN_PEER_LOST,
+                  text(member_.in_words(rank), " does not lend its buffer: ", memory.message()));
+  if (system::inode_of(*memory) != window.inode) {
+    return Status(TN_PEER_LOST,
+                  text(member_.in_words(rank),
+                       " freed a buffer that is still used: keep buffers until what uses them has ended"));
+  }
+  const uint64_t whole = system::bytes_of(*memory);
+  if (std::byte* const at = system::map(*memory, whole)) return Sheet{at, whole};
+  return Status(TN_NO_MEMORY, text("no address range for ", whole, " bytes of ", member_.in_words(rank)));
 }
 
 bool Atlas::fetch(uint32_t rank, const Window& window, uint64_t skip, std::span<std::byte> to) {

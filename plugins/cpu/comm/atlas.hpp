@@ -2,7 +2,7 @@
 // atlas.hpp: where in this process the memory of other ranks lies.
 //
 // Invariant: what is returned is the memory that the window names, or an error: a descriptor that means something else by
-// now is told by its inode. Maps are kept until their owner says that it gave memory back.
+// now is told by its inode. Maps of a rank's memory are kept until the group after the one in which it gave some back.
 #pragma once
 
 #include "member.hpp"
@@ -27,10 +27,12 @@ class Atlas {
   // Copies bytes of `rank` that need not have one; only when Member::readable(), or reaches(). False when the group was
   // given up, or has just failed. [one thread; may block]
   bool fetch(uint32_t rank, const Window& window, uint64_t skip, std::span<std::byte> to);
-  // Their address here; only when reaches(). TN_PEER_LOST, TN_NO_MEMORY, TN_INVALID. [one thread; may block; may fail]
+  // Their address here; only when reaches(). TN_PEER_LOST for what the rank does not lend any more, or this one may not open;
+  // TN_NO_MEMORY. [one thread; may block; may fail]
   Result<std::byte*> find(uint32_t rank, const Window& window, uint64_t bytes);
-  // `rank` has given shared memory back `freed` times: when that is news, its maps are dropped.
-  void turn(uint32_t rank, uint32_t freed) noexcept;
+  // Drops the maps of ranks that have given shared memory back since; what `find` returned is not to be used after it.
+  // [one thread; may block; cannot fail]
+  void forget_freed() noexcept;
 
  private:
   struct Sheet {
@@ -38,10 +40,11 @@ class Atlas {
     uint64_t bytes;
   };
   struct Sheets {
-    uint32_t freed = 0;
+    uint32_t freed = 0;  // Slot::freed, before the first of them was made
     std::map<uint64_t, Sheet> by_inode{};
   };
   static void drop(Sheets& sheets) noexcept;
+  Result<Sheet> open(uint32_t rank, const Window& window);
 
   Member& member_;
   std::vector<Sheets> sheets_;  // of each rank

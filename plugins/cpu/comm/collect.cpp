@@ -80,13 +80,12 @@ bool Collector::is_small(std::span<const Operation> operations, uint64_t most_by
 }
 
 // The data lies on the board, too, when it fits.
-void Collector::begin(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
+void Collector::begin(std::span<const Operation> operations, uint64_t sequence) {
   phase_ = 0;
-  member_.doing(sequence, kind_name(operations.front().kind));
+  member_.doing(sequence, operations.front().kind);
   Board& board = member_.segment().board(rank_, turn_);
   board.sequence = sequence;
   board.count = static_cast<uint32_t>(operations.size());
-  board.freed = freed;
   for (size_t i = 0; i < operations.size(); ++i) {
     const Operation& o = operations[i];
     board.cards()[i] = {
@@ -156,12 +155,18 @@ Status Collector::check_order() {
   for (uint32_t q = 0; q < size_; ++q) {
     const Board& theirs = member_.segment().board(q, turn_);
     if (q != rank_) TN_TRY(compare(q, theirs, ours));
-    atlas_.turn(q, theirs.freed);
   }
+  atlas_.forget_freed();
   return {};
 }
 
+// The ranks go step by step, so unequal numbers mean that one of them has lost a group; no submit can bring that about.
 Status Collector::compare(uint32_t rank, const Board& theirs, const Board& ours) {
+  if (theirs.sequence != ours.sequence) {
+    return member_.fail(TN_MISMATCH, text(member_.in_words(rank), " is at group ", theirs.sequence, ", ",
+                                          member_.in_words(rank_), " at group ", ours.sequence,
+                                          ": run one build of the cpu plugin on all ranks"));
+  }
   const uint32_t both = std::min(theirs.count, ours.count);
   for (uint32_t i = 0; i < both; ++i) {
     const Card &a = theirs.cards()[i], &b = ours.cards()[i];

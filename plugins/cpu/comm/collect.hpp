@@ -41,15 +41,15 @@ class Collector {
   // `bridge`: to ranks on other hosts; nullptr when there are none.
   Collector(Member& member, Atlas& atlas, Bridge* bridge);
 
-  // TN_MISMATCH names both sides; else as Member::wait. `freed` is for Board::freed. [one thread; blocks; may fail]
-  Status run(std::span<const Operation> operations, uint64_t sequence, uint32_t freed) {
-    begin(operations, sequence, freed);
+  // TN_MISMATCH names both sides; else as Member::wait. [one thread; blocks; may fail]
+  Status run(std::span<const Operation> operations, uint64_t sequence) {
+    begin(operations, sequence);
     return finish(operations);
   }
   // The same in its parts, for who would not wait: the announcement; then `advance` whenever all mates have finished the step
   // before, until it says that the group has ended; `finish` from anywhere. [one thread; none but finish blocks while
   // may_advance(); may fail]
-  void begin(std::span<const Operation> operations, uint64_t sequence, uint32_t freed);
+  void begin(std::span<const Operation> operations, uint64_t sequence);
   Result<bool> advance(std::span<const Operation> operations);
   Status finish(std::span<const Operation> operations);
   // What comes next waits for nobody.

@@ -57,14 +57,27 @@ Result<system::Fd> open_memory(const Id& id) {
 }
 
 // Whoever comes first gives the segment its size and its pages.
-Status build(const system::Fd& memory, const HeaderPage& header, uint32_t size) {
+Status build(const system::Fd& memory, const HeaderPage& header, const Ticket& ticket) {
   uint32_t state = Header::empty;
   if (!header->state.compare_exchange_strong(state, Header::building)) return {};
-  Status reserved = system::reserve(memory, Layout(size).bytes);
-  header->size.store(size);
+  Status reserved = system::reserve(memory, Layout(ticket.size).bytes);
+  header->size.store(ticket.size);
+  header->first.store(ticket.rank);
   header->state.store(reserved.ok() ? Header::ready : Header::refused);
   system::wake_all(header->state);
   return reserved;
+}
+
+// Two numbers of ranks cannot both be right, so nobody's communicator stands.
+Status check_size(const HeaderPage& header, const Ticket& ticket) {
+  const uint32_t size = header->size.load();
+  if (size == ticket.size) return {};
+  const std::string words =
+      text("rank ", ticket.rank, " was told of ", ticket.size, " ranks, rank ", header->first.load(),
+           ", which came first, of ", size, ": tell all ranks the same number");
+  (void)header->failure.set(TN_MISMATCH, words);
+  system::wake_all(header->arrived);
+  return Status(TN_MISMATCH, text("communicator '", ticket.name, "', rank ", ticket.rank, ": ", words));
 }
 
 Status await_built(const HeaderPage& header, const Ticket& ticket, uint64_t deadline) {
@@ -79,24 +92,27 @@ Status await_built(const HeaderPage& header, const Ticket& ticket, uint64_t dead
     return Status(TN_NO_MEMORY, text("the rank that came first got no room for ", Layout(ticket.size).bytes,
                                      " bytes of shared memory: free some"));
   }
-  if (const uint32_t size = header->size.load(); size != ticket.size) {
-    return Status(TN_MISMATCH, text("rank ", ticket.rank, " was told of ", ticket.size,
-                                    " ranks, the one that came first of ", size));
-  }
-  return {};
+  return check_size(header, ticket);
 }
 
-std::string absent(Member& member) {
+// Those who have no slot, or have one and did not go on from there.
+enum class Stage { arrival, settling };
+std::string absent(Member& member, Stage stage) {
   std::string ranks;
   for (const uint32_t q : member.mates()) {
-    if (member.slot(q).process.load() == 0) ranks += text(ranks.empty() ? "" : ", ", q);
+    const Slot& slot = member.slot(q);
+    const bool there = stage == Stage::arrival ? slot.process.load() != 0 : slot.settled.load() != 0;
+    if (!there) ranks += text(ranks.empty() ? "" : ", ", q);
   }
   return ranks.empty() ? "none" : ranks;
 }
 
 // Waits until `count` is the number of mates. TN_BUSY when `notices` say that some ranks are not among them.
-Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& ticket, uint64_t deadline,
-                 bool met, const Notices* notices = nullptr) {
+Status await_all(Member& member, Stage stage, const Ticket& ticket, uint64_t deadline,
+                 const Notices* notices = nullptr) {
+  Header& header = member.segment().header();
+  const bool met = stage == Stage::settling;
+  std::atomic<uint32_t>& count = met ? header.settled : header.arrived;
   uint64_t patience = first_patience_ns, ask_at = driver::now_ns() + look_ns;
   for (;;) {
     const uint32_t now_there = count.load();
@@ -109,9 +125,11 @@ Status await_all(Member& member, std::atomic<uint32_t>& count, const Ticket& tic
     }
     const uint64_t now = driver::now_ns();
     if (now >= deadline) {
-      return member.fail(TN_TIMEOUT, text(now_there, " of ", member.mates().size(), " ranks came within ",
-                                          ticket.timeout_ns / 1'000'000, " ms; missing: ", absent(member),
-                                          ": were they started?"));
+      return member.fail(
+          TN_TIMEOUT,
+          text(now_there, " of ", member.mates().size(), met ? " ranks were ready" : " ranks came",
+               " within ", ticket.timeout_ns / 1'000'000, " ms; missing: ", absent(member, stage),
+               met ? ", which came and did not go on: look what holds them up" : ": were they started?"));
     }
     if (notices != nullptr && now >= ask_at) {
       if (notices->has(elsewhere, patience)) return Status(TN_BUSY, "some ranks are on other hosts");
@@ -191,8 +209,17 @@ Result<Id> Segments::make_id() {
   id.process = system::process();
   id.descriptor = memory.get();
   const std::lock_guard lock(mutex_);
-  made_.insert_or_assign(id.inode, std::move(memory));
+  made_.push_back({.nonce = id.nonce, .memory = std::move(memory)});
   return id;
+}
+
+void Segments::let_go(const Id& id, uint64_t at) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t now = driver::now_ns();
+  std::erase_if(made_, [&](Made& made) {
+    if (made.nonce == id.nonce) made.until = at;
+    return made.until <= now;
+  });
 }
 
 Result<std::shared_ptr<Segment>> Segments::segment_of(const system::Fd& memory, uint32_t size) {
@@ -205,21 +232,6 @@ Result<std::shared_ptr<Segment>> Segments::segment_of(const system::Fd& memory, 
   return segment;
 }
 
-Result<std::unique_ptr<Member>> Segments::enter(const system::Fd& memory, const Id& id, const Ticket& ticket,
-                                                uint64_t deadline) {
-  {
-    const HeaderPage header = TN_TRY(HeaderPage::map(memory));
-    if (header->nonce.load() != id.nonce)
-      return Status(TN_PEER_LOST, "the memory behind this id belongs to something else: make a new id");
-    TN_TRY(build(memory, header, ticket.size));
-    TN_TRY(await_built(header, ticket, deadline));
-  }
-  auto segment = TN_TRY(segment_of(memory, ticket.size));
-  auto member = std::make_unique<Member>(std::move(segment), ticket.rank, ticket.timeout_ns, ticket.name);
-  TN_TRY(member->arrive(memory));
-  return member;
-}
-
 // One join under way.
 struct Segments::Attempt {
   const Ticket& ticket;
@@ -227,6 +239,7 @@ struct Segments::Attempt {
   const Notices notices;
   const Where where;
   const system::Place place;
+  Id id = ticket.id;             // of the segment on this host
   std::optional<Hosts> hosts{};  // once some are known to be elsewhere
 
   Status meet_hosts() {
@@ -235,10 +248,25 @@ struct Segments::Attempt {
   }
 };
 
-// The id of the segment on this host: the ticket's, or one that the first rank here makes for the others.
-Result<Id> Segments::id_here(Attempt& attempt) {
+Result<std::unique_ptr<Member>> Segments::enter(const system::Fd& memory, const Attempt& attempt) {
+  const Ticket& ticket = attempt.ticket;
+  {
+    const HeaderPage header = TN_TRY(HeaderPage::map(memory));
+    if (header->nonce.load() != attempt.id.nonce)
+      return Status(TN_PEER_LOST, "the memory behind this id belongs to something else: make a new id");
+    TN_TRY(build(memory, header, ticket));
+    TN_TRY(await_built(header, ticket, attempt.deadline));
+  }
+  auto segment = TN_TRY(segment_of(memory, ticket.size));
+  auto member = std::make_unique<Member>(std::move(segment), ticket.rank, ticket.timeout_ns, ticket.name);
+  TN_TRY(member->arrive(memory));
+  return member;
+}
+
+// The segment on this host has the ticket's id, or one that the first rank here makes for the others.
+Status Segments::find_id(Attempt& attempt) {
   const Id& told = attempt.ticket.id;
-  if (told.place == attempt.place) return told;
+  if (told.place == attempt.place) return {};
   if (!attempt.notices) {
     return Status(
         TN_UNSUPPORTED,
@@ -250,37 +278,34 @@ Result<Id> Segments::id_here(Attempt& attempt) {
   const uint32_t own = attempt.hosts->host_of(attempt.ticket.rank);
   const uint32_t first = attempt.hosts->ranks_of(own).front();
   const std::string key = text("segment/", first);
-  Id id;
+  Id& id = attempt.id;
   if (first == attempt.ticket.rank) {
     auto made = make_id();
     if (made.ok()) id = *made;
     TN_TRY(attempt.notices.post(key, {reinterpret_cast<const char*>(&id), made.ok() ? sizeof id : 0}));
-    return made;
+    return made.ok() ? Status() : Status(Error(made.error()));
   }
   const std::string said = TN_TRY(attempt.notices.read(key, attempt.deadline));
   if (said.size() != sizeof id)
     return Status(TN_PEER_LOST, text("rank ", first, ", the first of this host, got no shared memory"));
   std::memcpy(static_cast<void*>(&id), said.data(), sizeof id);
-  return id;
+  return {};
 }
 
 // Waits for the ranks of this host, once it is known which those are.
 Status Segments::await_mates(Attempt& attempt, Member& member) {
-  std::atomic<uint32_t>& arrived = member.segment().header().arrived;
   if (!attempt.hosts) {
     const Notices* const notices = attempt.notices ? &attempt.notices : nullptr;
-    Status all = await_all(member, arrived, attempt.ticket, attempt.deadline, false, notices);
+    Status all = await_all(member, Stage::arrival, attempt.ticket, attempt.deadline, notices);
     if (all.code() != TN_BUSY) return all;
     if (const Status met = attempt.meet_hosts(); !met.ok())
       return member.fail(met.code(), std::string(met.message()));
   }
   member.keep_to_mates(attempt.hosts->abroad(member.rank()));
-  return await_all(member, arrived, attempt.ticket, attempt.deadline, false);
+  return await_all(member, Stage::arrival, attempt.ticket, attempt.deadline);
 }
 
 Result<Joined> Segments::join(const Ticket& ticket) {
-  if (ticket.size > Segment::most_ranks)
-    return Status(TN_UNSUPPORTED, text(ticket.size, " ranks; at most ", Segment::most_ranks));
   if (ticket.id.magic != Id::mark)
     return Status(TN_INVALID, "this is no id of the cpu plugin: carry what make_id wrote, byte for byte");
   const Where own = where();
@@ -289,26 +314,29 @@ Result<Joined> Segments::join(const Ticket& ticket) {
                   .notices = Notices(ticket.store, ticket.id.nonce, ticket.cancelled),
                   .where = own,
                   .place = system::here(own.host)};
-  const Id id = TN_TRY(id_here(attempt));
+  auto joined = join(attempt);
+  // After a failure the id is kept for those who come late: they are told why, and not only that it is gone.
+  let_go(attempt.id, joined.ok() ? 0 : attempt.deadline);
+  return joined;
+}
+
+Result<Joined> Segments::join(Attempt& attempt) {
+  if (attempt.ticket.size > Segment::most_ranks)
+    return Status(TN_UNSUPPORTED, text(attempt.ticket.size, " ranks; at most ", Segment::most_ranks));
+  TN_TRY(find_id(attempt));
   Joined out;
-  const system::Fd memory = TN_TRY(open_memory(id));  // until all have tried its door
-  out.member = TN_TRY(enter(memory, id, ticket, attempt.deadline));
+  const system::Fd memory = TN_TRY(open_memory(attempt.id));  // until all have tried its door
+  out.member = TN_TRY(enter(memory, attempt));
   Member& member = *out.member;
-  Header& header = member.segment().header();
   TN_TRY(await_mates(attempt, member));
   TN_TRY(member.meet());
-  try_doors(member, id.inode, own.reads);
-  header.settled.fetch_add(1);
-  system::wake_all(header.settled);
-  TN_TRY(await_all(member, header.settled, ticket, attempt.deadline, true));
+  try_doors(member, attempt.id.inode, attempt.where.reads);
+  member.settle();
+  TN_TRY(await_all(member, Stage::settling, attempt.ticket, attempt.deadline));
   member.look_at_processors();
-  {
-    const std::lock_guard lock(mutex_);
-    made_.erase(id.inode);
-  }
   if (!attempt.hosts) return out;
-  out.bridge = TN_TRY(
-      Bridge::build(member, *std::move(attempt.hosts), attempt.notices, own.interface, attempt.deadline));
+  out.bridge = TN_TRY(Bridge::build(member, *std::move(attempt.hosts), attempt.notices,
+                                    attempt.where.interface, attempt.deadline));
   return out;
 }
 

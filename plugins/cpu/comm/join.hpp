@@ -45,7 +45,8 @@ class Segments {
  public:
   // Where this process is, for what is made and joined from now on. [any-thread; does not block; cannot fail]
   void stand_at(Where where);
-  // Kept open until a rank of this process has joined with it, or the plugin ends. TN_NO_MEMORY.
+  // Kept open until a rank of this process has joined with it; where it failed to, until its deadline is past and another
+  // join of this process ends. TN_NO_MEMORY.
   // [any-thread; may block; may fail]
   Result<Id> make_id();
   // TN_TIMEOUT names who is missing; TN_MISMATCH for another number of ranks; TN_INVALID for a rank that is taken;
@@ -54,18 +55,27 @@ class Segments {
   Result<Joined> join(const Ticket& ticket);
 
  private:
+  // A segment that others find through this process.
+  struct Made {
+    uint64_t nonce = 0;
+    system::Fd memory{};
+    uint64_t until = driver::never;  // when it may be closed
+  };
+
   Where where() const;
-  // Takes the rank's slot in the segment of `id`.
-  Result<std::unique_ptr<Member>> enter(const system::Fd& memory, const Id& id, const Ticket& ticket,
-                                        uint64_t deadline);
+  // It may be closed at that time, as all that may be closed by now is. [any-thread; may block; cannot fail]
+  void let_go(const Id& id, uint64_t at);
   struct Attempt;
-  Result<Id> id_here(Attempt& attempt);
+  Result<Joined> join(Attempt& attempt);
+  Status find_id(Attempt& attempt);
+  // Takes the rank's slot in the segment.
+  Result<std::unique_ptr<Member>> enter(const system::Fd& memory, const Attempt& attempt);
   static Status await_mates(Attempt& attempt, Member& member);
   Result<std::shared_ptr<Segment>> segment_of(const system::Fd& memory, uint32_t size);
 
   mutable std::mutex mutex_;
   Where where_;
-  std::map<uint64_t, system::Fd> made_;                  // by inode
+  std::vector<Made> made_;
   std::map<uint64_t, std::weak_ptr<Segment>> segments_;  // by inode
 };
 

@@ -60,7 +60,7 @@ void Mail::send(const Letter& letter, State& state) {
     channel.window = letter.window;
     channel.streams = member_.readable() || atlas_.reaches(letter.peer, letter.window) ? 0 : 1;
     channel.offered.store(taken + 1, std::memory_order_seq_cst);
-    member_.ring(letter.peer);
+    member_.tell(letter.peer);
     state.open = true;
   }
   if (channel.streams != 0 && state.moved < letter.bytes) fill(letter, state, channel);
@@ -81,7 +81,7 @@ void Mail::fill(const Letter& letter, State& state, Channel& channel) {
   state.moved += n;
   channel.filled.store(filled + n, std::memory_order_seq_cst);
   (void)member_.goes_on();
-  member_.ring(letter.peer);
+  member_.tell(letter.peer);
 }
 
 void Mail::receive(const Letter& letter, State& state) {
@@ -100,7 +100,7 @@ void Mail::receive(const Letter& letter, State& state) {
   if (state.moved != letter.bytes) return;
   state.done = true;
   channel.taken.store(taken + 1, std::memory_order_seq_cst);
-  member_.ring(letter.peer);
+  member_.tell(letter.peer);
 }
 
 bool Mail::look_at(const Letter& letter, Channel& channel) {
@@ -141,7 +141,7 @@ void Mail::drain(const Letter& letter, State& state, Channel& channel) {
   state.moved += n;
   channel.drained.store(drained + n, std::memory_order_seq_cst);
   (void)member_.goes_on();
-  member_.ring(letter.peer);
+  member_.tell(letter.peer);
 }
 
 }  // namespace tenon::cpu::comm

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// member.cpp: spinning, sleeping, and telling a slow rank from a lost one.
+// member.cpp: arriving, meeting, steps, and failing together; waiting.cpp has what a rank does until others are there.
 //
-// Sleeping: a rank announces itself in `asleep`, reads its bell, then looks once more; whoever finishes a step stores it,
-// then looks at `asleep`. One of the two sees the other, because all four accesses are sequentially consistent.
-// Invariant: a rank is blamed only after it was seen to be missing *after* it was seen to be gone.
+// Invariant: what a rank stores is visible to the others before the step, or the bell, that tells them of it.
 #include "member.hpp"
 
-#include "../engine/idle.hpp"
-
+#include <tenon/author/comm_checks.hpp>
 #include <tenon/author/text.hpp>
 
 #include <algorithm>
@@ -23,8 +20,6 @@ namespace {
 
 // How long a failed rank waits for others, of other processes, to take their hands off its memory.
 constexpr uint64_t hands_off_ns = 1'000'000'000;
-// Ranks that share processors give them to each other first: a barrier of 4 on 2 takes 1.2 µs so, and 7 with a futex.
-constexpr uint32_t yields = 20;
 // Some microseconds, which is what waking a worker takes.
 constexpr uint32_t moment_turns = 256;
 
@@ -110,6 +105,13 @@ Status Member::meet() {
   return {};
 }
 
+void Member::settle() noexcept {
+  slot(rank_).settled.store(1);
+  Header& header = segment_->header();
+  header.settled.fetch_add(1);
+  system::wake_all(header.settled);
+}
+
 void Member::look_at_processors() noexcept {
   std::array<uint64_t, system::processor_words> all{};
   for (const uint32_t q : mates_) {
@@ -128,7 +130,14 @@ std::string Member::in_words(uint32_t rank) const {
   return text("rank ", rank, " (process ", peers_[rank].process, ")");
 }
 
-std::string Member::doing_in_words() const { return text("group ", sequence_, " (", what_, ")"); }
+std::string Member::doing_in_words() const {
+  return text("group ", sequence_, " (", author::kind_name(kind_), ")");
+}
+
+void Member::tell(uint32_t rank) noexcept {
+  ++deeds_;
+  ring(rank);
+}
 
 void Member::ring(uint32_t rank) noexcept {
   Slot& other = slot(rank);
@@ -140,7 +149,7 @@ void Member::ring(uint32_t rank) noexcept {
 void Member::post() noexcept {
   slot(rank_).epoch.store(++epoch_, std::memory_order_seq_cst);
   for (const uint32_t q : mates_) {
-    if (q != rank_) ring(q);
+    if (q != rank_) tell(q);
   }
 }
 
@@ -159,88 +168,13 @@ bool Member::all_are_here() noexcept {
   return everyone.met();
 }
 
-Status Member::wait(Condition& condition) {
-  const uint32_t turns = crowded_ ? 1 : spin_turns;
-  for (uint32_t turn = 1; turn <= turns; ++turn) {
-    if (condition.met()) return {};
-    if (turn % yield_turns != 0) {
-      driver::pause();
-      continue;
-    }
-    if (failed()) break;
-    driver::yield();
-  }
-  for (uint32_t turn = 0; turn < yields; ++turn) {
-    driver::yield();
-    if (condition.met()) return {};
-  }
-  return sleep(condition);
-}
-
-Status Member::sleep(Condition& condition) {
-  Slot& own = slot(rank_);
-  uint64_t seen = signs_of_life(), deadline = driver::deadline_after(timeout_);
-  Status outcome;
-  for (;;) {
-    own.asleep.store(1, std::memory_order_seq_cst);
-    const uint32_t bell = own.bell.load(std::memory_order_seq_cst);
-    if (condition.met()) break;
-    if (failed()) {
-      outcome = failure();
-      break;
-    }
-    if (const uint64_t signs = signs_of_life(); signs != seen) {
-      seen = signs;
-      deadline = driver::deadline_after(timeout_);
-    }
-    const uint64_t now = driver::now_ns();
-    outcome = now >= deadline ? too_late(condition) : look_for_lost(condition);
-    if (!outcome.ok()) break;
-    system::sleep_on(own.bell, bell, std::min(deadline, now + look_ns));
-  }
-  own.asleep.store(0, std::memory_order_seq_cst);
-  return outcome;
-}
-
-uint64_t Member::signs_of_life() noexcept {
-  uint64_t sum = 0;
-  for (const uint32_t q : mates_) {
-    if (q == rank_) continue;
-    sum += slot(q).epoch.load(std::memory_order_relaxed);
-    sum += slot(q).beat.load(std::memory_order_relaxed);
-  }
-  return sum;
-}
-
 bool Member::lost(uint32_t rank) noexcept {
   if (slot(rank).gone.load() != 0) return true;
   return !same_process(rank) && system::has_ended(peers_[rank].watched, peers_[rank].process);
 }
 
-Status Member::look_for_lost(Condition& condition) {
-  for (const uint32_t q : mates_) {
-    if (q == rank_ || !condition.awaits(q) || !lost(q)) continue;
-    if (condition.met() || !condition.awaits(q)) continue;  // it was there before it went
-    const bool left = slot(q).gone.load() != 0;
-    return fail(TN_PEER_LOST,
-                text(in_words(q), left ? " destroyed its communicator" : " has ended", " while rank ", rank_,
-                     " waited for it in ", doing_in_words(), ": make a communicator of those who are left"));
-  }
-  return {};
-}
-
-Status Member::too_late(const Condition& condition) {
-  for (const uint32_t q : mates_) {
-    if (q == rank_ || !condition.awaits(q)) continue;
-    const char* where = slot(q).inside.load() != 0 ? " is in a group and does not go on" : " did not come";
-    return fail(TN_TIMEOUT,
-                text(in_words(q), where, "; rank ", rank_, " waited ", timeout_ / 1'000'000, " ms for it in ",
-                     doing_in_words(), ": look what holds it up, or give more time"));
-  }
-  return fail(TN_TIMEOUT, text("rank ", rank_, " itself did not go on in ", doing_in_words()));
-}
-
-Status Member::enter() {
+Status Member::enter(uint32_t freed) {
+  if (freed != freed_) slot(rank_).freed.store(freed_ = freed, std::memory_order_relaxed);
   slot(rank_).inside.store(1, std::memory_order_seq_cst);
   return failed() ? failure() : Status();
 }
@@ -270,17 +204,12 @@ Status Member::failure() {
 }
 
 Status Member::fail(int32_t code, const std::string& words) {
-  Failure& failed = segment_->header().failure;
-  uint32_t free = 0;
-  if (failed.claimed.compare_exchange_strong(free, 1)) {
-    const size_t n = std::min(words.size(), sizeof failed.words - 1);
-    std::memcpy(failed.words, words.data(), n);
-    failed.code.store(static_cast<uint32_t>(code), std::memory_order_seq_cst);
+  if (segment_->header().failure.set(code, words)) {
     for (const uint32_t q : mates_) ring(q);
   }
   // Whoever came first needs a moment to write; should it end in that moment, these words serve.
-  for (uint32_t turn = 0; turn < 1000 && !this->failed(); ++turn) driver::yield();
-  if (this->failed()) return failure();
+  for (uint32_t turn = 0; turn < 1000 && !failed(); ++turn) driver::yield();
+  if (failed()) return failure();
   return Status(code, text("communicator '", name_, "', rank ", rank_, ": ", words));
 }
 

@@ -4,8 +4,8 @@
 //
 // A rank counts its steps in its slot; whoever needs a step of another spins on that count, then sleeps on its own bell,
 // which whoever finishes a step rings if its owner sleeps.
-// Invariant: a wait ends when it is met, when any rank has failed, when an awaited rank is gone, or `timeout` after the
-// last sign of life of the others; the first failure is the failure of all ranks.
+// Invariant: a wait ends when it is met, when any rank has failed, when an awaited rank is gone or waits for this one, or
+// `timeout` after the last sign of life of those it needs; the first failure is the failure of all ranks.
 #pragma once
 
 #include "segment.hpp"
@@ -69,18 +69,21 @@ class Member {
   // Knows who the others are, and how to tell that they ended. Once, when all have arrived. TN_PEER_LOST.
   // [one thread; does not block; may fail]
   Status meet();
+  // Says that this rank has looked at all others. [one thread, once; does not block; cannot fail]
+  void settle() noexcept;
   // The same for what only shows when all have met. [one thread, once; does not block; cannot fail]
   void look_at_processors() noexcept;
 
   // --- the thread that runs groups ---
-  // From here to `leave` this rank may touch memory of others. The failure, when there is one.
-  Status enter();
+  // From here to `leave` this rank may touch memory of others. `freed`: how often this process has given shared memory back.
+  // The failure, when there is one.
+  Status enter(uint32_t freed);
   // After a failure it also waits until nobody touches this rank's memory any more. [blocks; cannot fail]
   void leave() noexcept;
-  // What is being done, for messages.
-  void doing(uint64_t sequence, const char* what) noexcept {
+  // The group that is being done, by the kind of its first operation.
+  void doing(uint64_t sequence, uint32_t kind) noexcept {
     sequence_ = sequence;
-    what_ = what;
+    kind_ = kind;
   }
   // Finishes a step: what was written before is visible to whoever sees it.
   void post() noexcept;
@@ -106,8 +109,8 @@ class Member {
     if (meanwhile_ != nullptr) (void)meanwhile_->advance();
     return goes_on();
   }
-  // Wakes `rank` if it sleeps; after a sequentially consistent store that it may be waiting for.
-  void ring(uint32_t rank) noexcept;
+  // After a sequentially consistent store that `rank` may be waiting for: wakes it if it sleeps.
+  void tell(uint32_t rank) noexcept;
 
   // --- any thread ---
   bool failed() noexcept { return segment_->header().failure.code.load(std::memory_order_seq_cst) != 0; }
@@ -125,6 +128,7 @@ class Member {
 
  private:
   class Everyone;
+  class Vigil;
   struct Peer {
     int32_t process = 0;
     system::Fd watched{};
@@ -132,9 +136,7 @@ class Member {
   };
 
   Status sleep(Condition& condition);
-  Status look_for_lost(Condition& condition);
-  Status too_late(const Condition& condition);
-  uint64_t signs_of_life() noexcept;
+  void ring(uint32_t rank) noexcept;
 
   const std::shared_ptr<Segment> segment_;
   const uint32_t rank_, size_;
@@ -145,10 +147,11 @@ class Member {
   std::vector<uint32_t> mates_;
   bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, quickly_readable_ = false,
        crowded_ = true;
-  uint32_t epoch_ = 0;
+  uint32_t epoch_ = 0, freed_ = 0;
   Condition* meanwhile_ = nullptr;
   uint64_t sequence_ = 0;
-  const char* what_ = "";
+  uint32_t kind_ = 0;
+  uint32_t deeds_ = 0;  // how often others were told
 };
 
 }  // namespace tenon::cpu::comm

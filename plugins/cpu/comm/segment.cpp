@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace tenon::cpu::comm {
 namespace {
@@ -20,6 +21,14 @@ constexpr uint64_t rounded(uint64_t bytes) {
 }
 
 }  // namespace
+
+bool Failure::set(int32_t why, std::string_view said) noexcept {
+  uint32_t free = 0;
+  if (!claimed.compare_exchange_strong(free, 1)) return false;
+  std::memcpy(words, said.data(), std::min(said.size(), sizeof words - 1));
+  code.store(static_cast<uint32_t>(why), std::memory_order_seq_cst);
+  return true;
+}
 
 Layout::Layout(uint32_t size) noexcept {
   const uint64_t ranks = size, pairs = ranks * ranks;

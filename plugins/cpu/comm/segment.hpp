@@ -41,7 +41,6 @@ struct Board {
   static constexpr uint64_t eager_bytes = 8 << 10;
   uint64_t sequence;
   uint32_t count;
-  uint32_t freed;  // how often this process gave shared memory back: what others mapped of it may be stale
   // The cards, and behind them the data: what is used is one run of bytes.
   alignas(64) std::byte room[most_cards * sizeof(Card) + eager_bytes];
 
@@ -58,15 +57,24 @@ struct Board {
 };
 
 struct Slot {
+  static constexpr uint32_t most_ranks = 256;
   // Written by the rank at each step.
   alignas(128) std::atomic<uint32_t> epoch;  // steps it has finished
   std::atomic<uint32_t> beat;                // changes as it works on a long step
+  std::atomic<uint32_t>
+      freed;  // how often its process gave shared memory back: what others mapped may be stale
   // Read by whoever finishes a step, written around sleep only.
   alignas(128) std::atomic<uint32_t> asleep;
-  std::atomic<uint32_t> bell;  // what it sleeps on
+  std::atomic<uint32_t> bell;   // what it sleeps on
+  std::atomic<uint32_t> looks;  // how often it looked, asleep, and found that it must wait on
+  std::atomic<uint32_t> kind;   // what it waits in: of the first operation of the group …
+  std::atomic<uint64_t> group;  // … of this number
+  std::atomic<uint64_t> heard;  // when it last knew that one it waits for was at work
+  std::atomic<uint64_t> awaits[most_ranks / 64];  // whom it waited for when it last looked, one bit each
   // Rarely written.
   alignas(128) std::atomic<int32_t> process;  // 0: has not come
   std::atomic<uint32_t> inside;               // 1: in a group, and may touch memory of others
+  std::atomic<uint32_t> settled;              // 1: has looked at all others
   std::atomic<uint32_t> gone;                 // 1: destroyed its communicator
   int32_t descriptor;                         // of the segment in its process, for others to try
   uint64_t base;                              // of the segment in its process, for others to read
@@ -88,6 +96,8 @@ struct Channel {
 // The first failure of the communicator, for all ranks.
 struct Failure {
   static constexpr size_t most_words = 400;
+  // Makes this the failure; false when another came first. [any-thread; does not block; cannot fail]
+  bool set(int32_t why, std::string_view said) noexcept;
   std::atomic<uint32_t> claimed;
   std::atomic<uint32_t> code;  // set last; 0: none
   char words[most_words];
@@ -96,7 +106,8 @@ struct Failure {
 struct Header {
   static constexpr uint32_t empty = 0, building = 1, ready = 2, refused = 3;
   std::atomic<uint32_t> state;
-  std::atomic<uint32_t> size;     // ranks
+  std::atomic<uint32_t> size;     // ranks, as the one that came first was told
+  std::atomic<uint32_t> first;    // that one
   std::atomic<uint32_t> arrived;  // ranks that have a slot
   std::atomic<uint32_t> settled;  // ranks that have looked at all others
   std::atomic<uint32_t> closed;   // 1: some rank cannot open another's memory
@@ -117,7 +128,7 @@ struct Layout {
 // A segment as this process maps it: once, however many ranks it has here.
 class Segment {
  public:
-  static constexpr uint32_t most_ranks = 256;
+  static constexpr uint32_t most_ranks = Slot::most_ranks;
 
   // TN_NO_MEMORY. [any-thread; may block; may fail]
   static Result<std::shared_ptr<Segment>> map(const system::Fd& memory, uint32_t size);

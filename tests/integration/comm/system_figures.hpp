@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// system_figures.hpp: what this process holds of a kind of shared memory, as the system tells it.
+//
+// Memory of communicators is called "tenon communicator" there, and buffers that other ranks may map "tenon buffer".
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace comm_test {
+
+// The descriptors of memory of this name.
+inline std::vector<int> descriptors_of(const std::string& name) {
+  std::vector<int> found;
+  std::error_code gone;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const std::string what = std::filesystem::read_symlink(entry.path(), gone);
+    if (what.find("memfd:" + name) != std::string::npos) found.push_back(std::stoi(entry.path().filename()));
+  }
+  return found;
+}
+
+// How many memories of this name are mapped here, of this process and of others.
+inline size_t mapped_of(const std::string& name) {
+  std::set<std::string> inodes;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:" + name) == std::string::npos) continue;
+    std::istringstream words(line);
+    std::string range, rights, offset, device, inode;
+    words >> range >> rights >> offset >> device >> inode;
+    inodes.insert(inode);
+  }
+  return inodes.size();
+}
+
+}  // namespace comm_test
