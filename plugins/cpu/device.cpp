@@ -66,6 +66,8 @@ Result<std::unique_ptr<Memory>> Memory::share(uint64_t bytes, int node, std::ato
   driver::advise_pages(data, bytes, node);
   used.fetch_add(bytes, std::memory_order_relaxed);
   std::unique_ptr<Memory> memory(new Memory(data, bytes, true, used));
+  // Behind the advice, which says where they lie. Measured: with the first touch it takes no longer than that alone.
+  TN_TRY(comm::system::reserve(file, bytes));
   memory->inode_ = comm::system::inode_of(file);
   memory->file_ = std::move(file);
   return memory;

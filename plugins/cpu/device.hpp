@@ -20,7 +20,7 @@ namespace tenon::cpu {
 class Memory {
  public:
   // `used` is the device's figure, kept up to date; `node` is where the pages should lie, -1: anywhere. `shared`: other
-  // processes may open it, when it is large enough to have pages of its own.
+  // processes may open it, when it is large enough to have pages of its own; it has them all before it is used.
   // TN_NO_MEMORY with the figures. [any-thread; may block; may fail]
   static Result<std::unique_ptr<Memory>> allocate(uint64_t bytes, uint64_t alignment, int node,
                                                   std::atomic<uint64_t>& used, bool shared = false);

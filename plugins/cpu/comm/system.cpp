@@ -6,6 +6,7 @@
 
 #include <tenon/author/text.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -88,13 +89,20 @@ Result<Fd> make_memory(const char* what) {
   return memory;
 }
 
+// A signal undoes what is under way, so pieces are small enough to end between two of a profiler's.
 Status reserve(const Fd& memory, uint64_t bytes) {
-  const int refused = posix_fallocate(memory.get(), 0, static_cast<off_t>(bytes));
-  if (refused == 0) return {};
-  return failure(TN_NO_MEMORY,
-                 text("no room for ", bytes,
-                      " bytes of shared memory: free some, or raise the limit of the control group"),
-                 refused);
+  constexpr uint64_t at_once = 4 << 20;
+  for (uint64_t at = 0; at < bytes;) {
+    const uint64_t n = std::min(at_once, bytes - at);
+    const int refused = posix_fallocate(memory.get(), static_cast<off_t>(at), static_cast<off_t>(n));
+    if (refused == 0) at += n;
+    if (refused == 0 || refused == EINTR) continue;
+    return failure(TN_NO_MEMORY,
+                   text("no room for ", bytes,
+                        " bytes of shared memory: free some, or raise the limit of the control group"),
+                   refused);
+  }
+  return {};
 }
 
 Status resize(const Fd& memory, uint64_t bytes) {

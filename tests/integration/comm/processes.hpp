@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdio>
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,10 +57,30 @@ inline Result<Rank> join_here(const Store& store, uint32_t rank, uint32_t size, 
   return join(TN_TRY(tenon->device("cpu")), store, rank, size, std::move(options));
 }
 
+// Keeps this process to `count` of its processors, so that ranks outnumber them on any machine. Before a thread is started.
+inline void keep_to_processors(int count) {
+  cpu_set_t all, some;
+  CPU_ZERO(&some);
+  if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+  for (int cpu = 0; cpu < CPU_SETSIZE && CPU_COUNT(&some) < count; ++cpu) {
+    if (CPU_ISSET(cpu, &all)) CPU_SET(cpu, &some);
+  }
+  (void)sched_setaffinity(0, sizeof some, &some);
+}
+
 // A sum that must be right.
 inline Status checked_sum(Rank& r, uint64_t count) {
   return perform(r, r.comm, r.stream,
                  {.kind = TN_COMM_ALL_REDUCE, .dtype = f32, .count = count, .in_place = true});
+}
+
+// A sum that is to fail, with the time until it does. [a rank's thread]
+inline Status timed_sum(Rank& r, uint64_t count, const char* fault) {
+  const auto begin = std::chrono::steady_clock::now();
+  Status told = sum(r, count);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::printf("rank %u was told of %s after %.3f s\n", r.rank, fault, seconds);
+  return told;
 }
 
 // The last rank ends or stops itself after a barrier; the others must name it, and go on without it.
