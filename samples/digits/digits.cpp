@@ -82,7 +82,7 @@ Result<Row> train(World& w, const Way& way, uint64_t epochs) {
 // A few steps more, measured, into FOLDER/as-written.rank0.json.
 Status trace(World& w, const Way& way, const std::string& folder) {
   Timeline timeline = TN_TRY(Timeline::create(w.device, {.rank = w.here.rank}));
-  Loader loader = TN_TRY(digits::open_loader(w));
+  Loader loader = TN_TRY(digits::open_loader(w, timeline));
   Executor executor = TN_TRY(digits::open_executor(w, way.strategy, timeline));
   for (uint32_t i = 0; i < 2 * traced_steps; ++i) {
     if (i == traced_steps) timeline.take();

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace digits {
@@ -27,14 +28,15 @@ struct World {
   Communicator comm{};
 };
 
-inline Result<Loader> open_loader(World& w) {
+inline Result<Loader> open_loader(World& w, Timeline timeline = {}) {
   Dataset samples = TN_TRY(read(w.file, Part::learned));
   return Loader::open(w.device, std::move(samples),
                       {.batch = batch / w.here.size,
                        .rank = w.here.rank,
                        .ranks = w.here.size,
                        .seed = 1,
-                       .image = ImageOptions{.border = 1, .random_crop = true, .scale = 1.0 / greatest}});
+                       .image = ImageOptions{.border = 1, .random_crop = true, .scale = 1.0 / greatest},
+                       .timeline = std::move(timeline)});
 }
 
 inline Result<Executor> open_executor(World& w, const Strategy& strategy, Timeline timeline = {}) {
