@@ -2,6 +2,7 @@
 // faults_test.cpp: what goes wrong between ranks that are threads: every rank hears of it, by name, in time.
 //
 // Invariant: a fault is made at a place in the order of operations, never at a moment of time.
+#include "detection.hpp"
 #include "ranks.hpp"
 
 #include <tenon/plugin.h>
@@ -115,8 +116,9 @@ TEST_CASE(
   for (const Status& outcome : outcomes) CHECK_MESSAGE(outcome.ok(), outcome.message());
 }
 
-TEST_CASE("faults: an abort ends work in flight on every rank") {
+TEST_CASE("faults: an abort ends work in flight on every rank, and others go on without who aborted") {
   World world;
+  Detection abort;
   std::atomic<uint32_t> in{0};
   const auto outcomes = as_threads(3, [&](uint32_t rank) -> Status {
     Rank r = TN_TRY(join(world.device, world.store, rank, 3));
@@ -125,27 +127,38 @@ TEST_CASE("faults: an abort ends work in flight on every rank") {
     ++in;
     while (in < 3) std::this_thread::yield();
     if (rank == 2) {
+      abort.begin();
       TN_TRY(r.comm.abort());
       return r.comm.health();
     }
-    return r.stream.sync();
+    const Status end = r.stream.sync();
+    abort.told();
+    Rank again = TN_TRY(join(world.device, world.store, rank, 2, {.name = "survivors", .timeout = patience}));
+    TN_TRY(sum(again, 100'000));
+    return Status(end.error());
   });
+  abort.print("abort");
   check_all(outcomes, TN_ABORTED, "rank 2 aborted");
 }
 
 TEST_CASE("faults: a rank that destroys its communicator is lost to those who wait for it") {
   World world;
+  Detection gone;
   const auto outcomes = as_threads(3, [&](uint32_t rank) -> Status {
     Rank r = TN_TRY(join(world.device, world.store, rank, 3));
     TN_TRY(r.comm.barrier(r.stream));
     TN_TRY(r.stream.sync());
     if (rank == 0) {
+      gone.begin();
       TN_TRY(r.comm.destroy());
       CHECK(r.comm.barrier(r.stream).code() == TN_INVALID);
       return Status(TN_PEER_LOST, "rank 0 went, destroyed its communicator");
     }
-    return sum(r, 10);
+    const Status lost = sum(r, 10);
+    gone.told();
+    return Status(lost.error());
   });
+  gone.print("destroyed communicator");
   check_all(outcomes, TN_PEER_LOST, "destroyed its communicator");
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // hierarchy_faults_test.cpp: what goes wrong in one part of a hierarchy ends all of it, and names the rank that is the cause.
+#include "detection.hpp"
 #include "together.hpp"
 
 #include <atomic>
@@ -38,8 +39,7 @@ TEST_CASE("hierarchy faults: an abort ends work in flight on every rank of every
   const Device device = comm_test::open({});
   for (const Route route : {Route::leaders, Route::sharded}) {
     std::atomic<uint32_t> in{0};
-    std::atomic<Clock::time_point> aborted{};
-    std::atomic<double> slowest{0};
+    Detection abort;
     const auto told = outcomes(device, {}, 6, [&](Rank& r) -> Status {
       Hierarchy h = TN_TRY(in_pairs(r));
       TN_TRY(sum(r, h, route, 100));
@@ -49,19 +49,17 @@ TEST_CASE("hierarchy faults: an abort ends work in flight on every rank of every
       ++in;
       while (in < 6) std::this_thread::yield();
       if (r.rank == 3) {
-        aborted = Clock::now();
+        abort.begin();
         TN_TRY(h.communicator().abort());
         return h.communicator().health();
       }
       Status end = r.stream.sync();
-      const double seconds = std::chrono::duration<double>(Clock::now() - aborted.load()).count();
-      for (double known = slowest; seconds > known && !slowest.compare_exchange_weak(known, seconds);) {
-      }
+      abort.told();
       if (h.communicator().health().code() != TN_ABORTED)
         return Status(TN_INTERNAL, "health says nothing of it");
       return end;
     });
-    std::printf("abort told to the last of 6 ranks in %.3f s\n", slowest.load());
+    abort.print("abort");
     check_all(told, TN_ABORTED, "rank 3 aborted");
   }
 }
@@ -107,18 +105,22 @@ TEST_CASE("hierarchy faults: ranks that submit different things are told both si
 
 TEST_CASE("hierarchy faults: a rank that destroys its part is named, and world serves the others no more") {
   const Device device = comm_test::open({});
+  Detection gone;
   const auto told = outcomes(device, patient(), 4, [&](Rank& r) -> Status {
     Hierarchy h = TN_TRY(in_pairs(r));
     TN_TRY(sum(r, h, Route::sharded, 1'000));
     if (r.rank == 1) {
+      gone.begin();
       TN_TRY(h.communicator().destroy());
       if (h.communicator().health().code() != TN_INVALID) return Status(TN_INTERNAL, "it lives on");
       return Status(TN_PEER_LOST, "rank 1 destroyed the communicator");
     }
     const Status end = sum(r, h, Route::sharded, 1'000);
+    gone.told();
     while (r.comm.health().ok()) std::this_thread::yield();
     return Status(end.error());
   });
+  gone.print("destroyed part");
   check_all(told, TN_PEER_LOST, "rank 1 destroyed the communicator");
 }
 

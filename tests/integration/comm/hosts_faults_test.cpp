@@ -54,7 +54,10 @@ TEST_CASE("hosts: a rank that is killed with large sums under way is TN_PEER_LOS
     TN_TRY(r.stream.sync());
     TN_TRY(r.comm.all_reduce(r.stream, data, data, f32));
     if (rank == 2) raise(SIGKILL);
+    const auto begin = Clock::now();
     const Status lost = r.stream.sync();
+    std::printf("rank %u was told after %.3f s\n", rank,
+                std::chrono::duration<double>(Clock::now() - begin).count());
     const bool named =
         lost.code() == TN_PEER_LOST && lost.message().find("rank 2 (") != std::string_view::npos;
     return named ? Status() : Status(TN_INTERNAL, "got: " + std::string(lost.message()));
@@ -94,39 +97,83 @@ namespace {
 
 using tenon::test::Networks;
 
-// A rank on each side of the wire, joined over it.
-std::vector<pid_t> on_both_sides(const Networks& networks, const std::string& folder, Timeout timeout,
+// A rank for each of `sides` of the wire, joined over it.
+std::vector<pid_t> on_both_sides(const Networks& networks, const std::vector<size_t>& sides,
+                                 const std::string& folder, Timeout timeout,
                                  const std::function<Status(Rank&)>& body) {
-  return start(2, [&](uint32_t rank) -> Status {
-    TN_TRY(networks.enter(rank));
-    Rank r = TN_TRY(join_on(rank == 0 ? 'a' : 'b', folder, rank, 2, {.timeout = timeout},
-                            {{"cpu.interface", Networks::address(rank)}}));
+  const auto size = static_cast<uint32_t>(sides.size());
+  return start(size, [&networks, sides, folder, timeout, body, size](uint32_t rank) -> Status {
+    const size_t side = sides[rank];
+    TN_TRY(networks.enter(side));
+    Rank r = TN_TRY(join_on(side == 0 ? 'a' : 'b', folder, rank, size, {.timeout = timeout},
+                            {{"cpu.interface", Networks::address(side)}}));
     return body(r);
   });
 }
 
+// Rank 0 takes the wire away; then `told` is what this rank gets of a sum. [all ranks]
+Status after_cut(Rank& r, Communicator& comm, const Networks& networks, Status& told) {
+  TN_TRY(comm.barrier(r.stream));
+  TN_TRY(r.stream.sync());
+  if (r.rank == 0 && !networks.cut()) return Status(TN_INTERNAL, "the wire could not be cut");
+  const auto begin = Clock::now();
+  told = perform(r, comm, r.stream, {.dtype = f32, .count = 500'000, .in_place = true});
+  const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::printf("rank %u was told of the cut after %.2f s: %s\n", r.rank, seconds,
+              std::string(told.message()).c_str());
+  std::fflush(stdout);
+  return seconds < 6 ? Status() : Status(TN_INTERNAL, "told too late");
+}
+
 }  // namespace
 
-TEST_CASE("hosts: a wire that is cut is told to both sides within the timeout") {
+TEST_CASE("hosts: a wire that is cut is told to both sides within the timeout, and each goes on by itself") {
+  NEEDS_HOSTS();
+  const Networks networks;
+  if (!networks) TENON_SKIP("netns", "no network namespaces here; run as root where `ip netns` works");
+  const tenon::test::TempFolder folder;
+  const auto timeout = std::chrono::seconds(2);
+  const auto children = on_both_sides(networks, {0, 0, 1}, folder.path(), timeout, [&](Rank& r) -> Status {
+    TN_TRY(checked_sum(r, 500'000));
+    Status told;
+    const auto begin = Clock::now();
+    TN_TRY(after_cut(r, r.comm, networks, told));
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const bool here = r.rank < 2;
+    const auto names = [&](const char* rank) { return told.message().find(rank) != std::string_view::npos; };
+    const bool named = here ? names("rank 2 (") : names("rank 0 (") || names("rank 1 (");
+    if ((told.code() != TN_TIMEOUT && told.code() != TN_PEER_LOST) || !named || seconds > 3.5)
+      return Status(TN_INTERNAL, "got: " + std::string(told.message()));
+    Rank again = TN_TRY(join(r.device, r.store, here ? r.rank : 0, here ? 2 : 1,
+                             {.name = here ? "side a" : "side b", .timeout = timeout}));
+    return checked_sum(again, 10'000);
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+}
+
+TEST_CASE("hosts: a wire that is cut between a hierarchy and its store is told to both sides, naming ranks") {
   NEEDS_HOSTS();
   const Networks networks;
   if (!networks) TENON_SKIP("netns", "no network namespaces here; run as root where `ip netns` works");
   const tenon::test::TempFolder folder;
   const auto children =
-      on_both_sides(networks, folder.path(), std::chrono::seconds(2), [&](Rank& r) -> Status {
-        TN_TRY(checked_sum(r, 500'000));
-        TN_TRY(r.comm.barrier(r.stream));
-        TN_TRY(r.stream.sync());
-        if (r.rank == 0 && !networks.cut()) return Status(TN_INTERNAL, "the wire could not be cut");
-        const auto begin = Clock::now();
-        const Status told = sum(r, 500'000);
-        const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-        std::printf("rank %u was told after %.2f s: %s\n", r.rank, seconds,
-                    std::string(told.message()).c_str());
-        std::fflush(stdout);
-        const bool named =
-            told.message().find("rank " + std::to_string(1 - r.rank)) != std::string_view::npos;
-        const bool right = (told.code() == TN_TIMEOUT || told.code() == TN_PEER_LOST) && named && seconds < 3;
+      on_both_sides(networks, {0, 0, 1, 1}, folder.path(), std::chrono::seconds(2), [&](Rank& r) -> Status {
+        Store store;
+        if (r.rank == 0) {
+          store = TN_TRY(Store::serve(Networks::address(0) + ":0", "a secret"));
+          TN_TRY(r.store.set("store", store.address()));
+        } else {
+          store = TN_TRY(Store::connect(TN_TRY(r.store.get("store")), "a secret"));
+        }
+        Rank over = TN_TRY(join(r.device, store, r.rank, 4, {.timeout = std::chrono::seconds(2)}));
+        Hierarchy h =
+            TN_TRY(Hierarchy::create(over.comm, {.group = r.rank < 2 ? "a" : "b", .route = Route::leaders}));
+        Status told;
+        TN_TRY(after_cut(over, h.communicator(), networks, told));
+        const std::string named =
+            r.rank < 2 ? "ranks 2, 3 give no sign of life" : "rank 0, which serves the store ";
+        const bool right = (told.code() == TN_TIMEOUT || told.code() == TN_PEER_LOST) &&
+                           told.message().find(named) != std::string_view::npos;
         return right ? Status() : Status(TN_INTERNAL, "got: " + std::string(told.message()));
       });
   for (const pid_t child : children) CHECK(ended(child) == 0);
@@ -139,7 +186,7 @@ TEST_CASE("hosts: a wire so slow that a sum takes longer than the timeout is no 
     TENON_SKIP("netns", "no network namespaces here; run as root where `ip netns` and `tc` work");
   const tenon::test::TempFolder folder;
   const auto begin = Clock::now();
-  const auto children = on_both_sides(networks, folder.path(), std::chrono::seconds(1),
+  const auto children = on_both_sides(networks, {0, 1}, folder.path(), std::chrono::seconds(1),
                                       [](Rank& r) { return checked_sum(r, 1'200'000); });
   for (const pid_t child : children) CHECK(ended(child) == 0);
   CHECK(std::chrono::duration<double>(Clock::now() - begin).count() > 1.5);  // 4.8 MB at 2 MB/s

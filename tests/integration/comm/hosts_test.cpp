@@ -205,15 +205,20 @@ TEST_CASE("hosts: another count or kind is TN_MISMATCH on all hosts, naming both
   check_all(message, TN_MISMATCH, "sends 100 elements of f32 where rank 2");
 }
 
-TEST_CASE("hosts: an abort ends the waits of all hosts") {
+TEST_CASE("hosts: an abort ends the waits of all hosts, and others go on without who aborted") {
   NEEDS_HOSTS();
   const auto start = Clock::now();
   const auto aborted = outcomes_on("aabb", {.timeout = std::chrono::seconds(60)}, [](Rank& r) -> Status {
     TN_TRY(r.comm.barrier(r.stream));
     TN_TRY(r.stream.sync());
-    if (r.rank != 3) return sum(r, 1'000);
-    TN_TRY(r.comm.abort());
-    return r.comm.health();
+    if (r.rank == 3) {
+      TN_TRY(r.comm.abort());
+      return r.comm.health();
+    }
+    const Status end = timed_sum(r, 1'000, "an abort");
+    Rank again = TN_TRY(join(r.device, r.store, r.rank, 3, {.name = "survivors"}));
+    TN_TRY(checked_sum(again, 10'000));
+    return Status(end.error());
   });
   check_all(aborted, TN_ABORTED, "rank 3 aborted");
   CHECK(seconds_since(start) < 30);
@@ -224,7 +229,7 @@ TEST_CASE("hosts: a rank that leaves is TN_PEER_LOST where it is waited for") {
   const auto left = outcomes_on("aabb", {.timeout = std::chrono::seconds(60)}, [](Rank& r) -> Status {
     TN_TRY(sum(r, 5'000));
     if (r.rank == 1) return r.comm.destroy();
-    return sum(r, 5'000);
+    return timed_sum(r, 5'000, "a rank that left");
   });
   for (uint32_t r = 0; r < 4; ++r) {
     if (r == 1) continue;

@@ -69,7 +69,10 @@ TEST_CASE("short memory: a segment that cannot grow is TN_NO_MEMORY at creation,
     signal(SIGXFSZ, SIG_IGN);
     const rlimit small{4096, 4096};
     if (setrlimit(RLIMIT_FSIZE, &small) != 0) return Status(TN_INTERNAL, "no limit");
+    const auto begin = std::chrono::steady_clock::now();
     const auto joined = join_here(store, rank, 2, {.timeout = std::chrono::seconds(2)});
+    std::printf("rank %u was told of short memory after %.3f s\n", rank,
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     const bool right = joined.code() == TN_NO_MEMORY &&
                        joined.message().find("bytes of shared memory") != std::string_view::npos;
     if (right) std::filesystem::create_directory(folder / "told");  // a directory has no size to be limited
