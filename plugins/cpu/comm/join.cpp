@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <optional>
 
 namespace tenon::cpu::comm {
@@ -232,6 +234,27 @@ Result<std::shared_ptr<Segment>> Segments::segment_of(const system::Fd& memory, 
   return segment;
 }
 
+// A process is a rank in each of its communicators, and several where its threads are: the most of them in one counts.
+size_t Segments::ranks_on(const system::Processors& processors) {
+  const std::lock_guard lock(mutex_);
+  std::map<int32_t, size_t> most;
+  for (const auto& [inode, known] : segments_) {
+    const auto segment = known.lock();
+    if (segment == nullptr || segment->header().failure.code.load() != 0) continue;
+    std::map<int32_t, size_t> here;
+    for (uint32_t q = 0; q < segment->size(); ++q) {
+      const Slot& slot = segment->slot(q);
+      const bool shares = std::inner_product(processors.begin(), processors.end(), slot.processors.begin(),
+                                             false, std::logical_or<>(), std::bit_and<>());
+      if (shares && slot.settled.load() != 0 && slot.gone.load() == 0) ++here[slot.process.load()];
+    }
+    for (const auto& [process, ranks] : here) most[process] = std::max(most[process], ranks);
+  }
+  size_t ranks = 0;
+  for (const auto& [process, in_one] : most) ranks += in_one;
+  return ranks;
+}
+
 // One join under way.
 struct Segments::Attempt {
   const Ticket& ticket;
@@ -333,7 +356,7 @@ Result<Joined> Segments::join(Attempt& attempt) {
   try_doors(member, attempt.id.inode, attempt.where.reads);
   member.settle();
   TN_TRY(await_all(member, Stage::settling, attempt.ticket, attempt.deadline));
-  member.look_at_processors();
+  member.look_around(ranks_on(member.processors()));
   if (!attempt.hosts) return out;
   out.bridge = TN_TRY(Bridge::build(member, *std::move(attempt.hosts), attempt.notices,
                                     attempt.where.interface, attempt.deadline));

@@ -72,6 +72,9 @@ class Segments {
   Result<std::unique_ptr<Member>> enter(const system::Fd& memory, const Attempt& attempt);
   static Status await_mates(Attempt& attempt, Member& member);
   Result<std::shared_ptr<Segment>> segment_of(const system::Fd& memory, uint32_t size);
+  // How many ranks share these processors, of all that are in a communicator with a rank of this process.
+  // [any-thread; does not block; may fail]
+  size_t ranks_on(const system::Processors& processors);
 
   mutable std::mutex mutex_;
   Where where_;

@@ -75,8 +75,7 @@ Status Member::arrive(const system::Fd& memory) {
   arrived_ = true;
   own.descriptor = memory.get();
   own.base = reinterpret_cast<uint64_t>(segment_->base());
-  const auto processors = system::processors();
-  std::copy(processors.begin(), processors.end(), own.processors);
+  own.processors = system::processors();
   Header& header = segment_->header();
   header.arrived.fetch_add(1);
   system::wake_all(header.arrived);
@@ -112,14 +111,18 @@ void Member::settle() noexcept {
   system::wake_all(header.settled);
 }
 
-void Member::look_at_processors() noexcept {
-  std::array<uint64_t, system::processor_words> all{};
+system::Processors Member::processors() noexcept {
+  system::Processors all{};
   for (const uint32_t q : mates_) {
     for (size_t i = 0; i < all.size(); ++i) all[i] |= slot(q).processors[i];
   }
-  int count = 0;
-  for (const uint64_t word : all) count += std::popcount(word);
-  crowded_ = count < 2 || static_cast<size_t>(count) < mates_.size();
+  return all;
+}
+
+void Member::look_around(size_t ranks) noexcept {
+  size_t count = 0;
+  for (const uint64_t word : processors()) count += static_cast<size_t>(std::popcount(word));
+  crowded_ = count < 2 || count < ranks;
   open_ = segment_->header().closed.load() == 0;
   readable_ = segment_->header().unread.load() == 0;
   quickly_readable_ = readable_ && segment_->header().slow.load() == 0;

@@ -71,8 +71,11 @@ class Member {
   Status meet();
   // Says that this rank has looked at all others. [one thread, once; does not block; cannot fail]
   void settle() noexcept;
-  // The same for what only shows when all have met. [one thread, once; does not block; cannot fail]
-  void look_at_processors() noexcept;
+  // The processors that the mates may use. Once they have met. [one thread; does not block; cannot fail]
+  system::Processors processors() noexcept;
+  // Knows what only shows when all have settled; `ranks`: how many are known to share those processors, the mates among them.
+  // [one thread, once; does not block; cannot fail]
+  void look_around(size_t ranks) noexcept;
 
   // --- the thread that runs groups ---
   // From here to `leave` this rank may touch memory of others. `freed`: how often this process has given shared memory back.

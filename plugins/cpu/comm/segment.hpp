@@ -78,7 +78,7 @@ struct Slot {
   std::atomic<uint32_t> gone;                 // 1: destroyed its communicator
   int32_t descriptor;                         // of the segment in its process, for others to try
   uint64_t base;                              // of the segment in its process, for others to read
-  uint64_t processors[system::processor_words];
+  system::Processors processors;
 };
 
 // Messages from one rank to another, one after the other; bytes flow through a ring where the receiver cannot reach them.

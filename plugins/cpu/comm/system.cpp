@@ -196,8 +196,8 @@ Result<void*> symbol_beside(const char* name, const char* symbol) {
   return Status(TN_NOT_FOUND, why != nullptr ? why : text(path, " has no ", symbol));
 }
 
-std::array<uint64_t, processor_words> processors() noexcept {
-  std::array<uint64_t, processor_words> words{};
+Processors processors() noexcept {
+  Processors words{};
   cpu_set_t set;
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return words;

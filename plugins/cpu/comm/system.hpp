@@ -92,6 +92,7 @@ inline constexpr uint64_t page = 4096;
 
 // The processors this thread may use, one bit each. [any-thread; does not block; cannot fail]
 inline constexpr size_t processor_words = 16;
-std::array<uint64_t, processor_words> processors() noexcept;
+using Processors = std::array<uint64_t, processor_words>;
+Processors processors() noexcept;
 
 }  // namespace tenon::cpu::comm::system

@@ -129,3 +129,22 @@ TEST_CASE("standstill: two ranks that both send, or both receive, are TN_MISMATC
     for (const pid_t child : children) CHECK(ended(child) == 0);
   }
 }
+
+TEST_CASE("standstill: two groups of two share two processors, and give them to each other") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(4, [&](uint32_t rank) -> Status {
+    keep_to_processors(2);
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, 4, {.timeout = std::chrono::seconds(20)}));
+    Communicator pair = TN_TRY(r.comm.split(static_cast<int32_t>(rank / 2), 0));
+    TN_TRY(checked_sum(r, 10));
+    constexpr int rounds = 2'000;
+    const auto begin = Clock::now();
+    for (int i = 0; i < rounds; ++i) TN_TRY(pair.barrier(r.stream));
+    TN_TRY(r.stream.sync());
+    std::printf("a barrier of two, of four on two processors, takes %.1f us\n",
+                seconds_since(begin) * 1e6 / rounds);
+    return {};
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+}
