@@ -155,11 +155,11 @@ double Contestant::ask(const Task& task) {
 
 double Contestant::run() { return ask(task_); }
 
-void Contestant::aim(Form form, uint64_t bytes) {
+void Contestant::aim(const Work& work) {
   double best = 0;
   uint32_t chosen = 0;
   for (uint32_t way = 0; way < ways_; ++way) {
-    task_ = {.form = form, .repeats = 3, .bytes = bytes, .way = way};
+    task_ = {.work = work, .repeats = 3, .way = way};
     ask(task_);  // warms up
     const double time = ask(task_);
     if (way == 0 || time < best) best = time, chosen = way;
@@ -168,15 +168,15 @@ void Contestant::aim(Form form, uint64_t bytes) {
   task_.repeats = static_cast<uint32_t>(std::clamp(run_us / std::max(best, 0.01), 1.0, most_repeats));
 }
 
-bool Contestant::prepare(Form form, uint64_t bytes) {
+bool Contestant::prepare(const Work& work) {
   for (uint32_t way = 0; way < ways_; ++way) {
-    const Task check{.form = Form::check, .bytes = std::max<uint64_t>(bytes, sizeof(float)), .way = way};
-    if (ask(check) < 0) {
+    const Work check{.form = Form::check, .bytes = std::max<uint64_t>(work.bytes, sizeof(float))};
+    if (ask({.work = check, .way = way}) < 0) {
       give_up("its sums are wrong");
       return false;
     }
   }
-  aim(form, bytes);
+  aim(work);
   return why_.empty();
 }
 

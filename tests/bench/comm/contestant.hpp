@@ -31,9 +31,9 @@ class Contestant {
 
   // Compares every element of an all-reduce, and finds the way that is fastest for what follows and how often it is
   // repeated in one run. False: it is out. [one thread; blocks]
-  bool prepare(Form form, uint64_t bytes);
+  bool prepare(const Work& work);
   // The same without the comparison.
-  void aim(Form form, uint64_t bytes);
+  void aim(const Work& work);
   // A run of what was prepared: microseconds of one repeat on the rank that took longest; negative when there is no figure.
   // [one thread; blocks]
   double run();

@@ -64,16 +64,21 @@ class Stage {
 
   void all() {
     for (const Size& size : sizes) {
-      measure("all_reduce", *ours_, Form::back_to_back, size);
-      if (size.bytes >= large) measure("private", *private_, Form::back_to_back, size);
-      if (size.bytes >= large && ranks_ <= processors())
-        measure("produce_consume", *ours_, Form::produce_consume, size);
+      const std::string of = std::string("/") + size.name;
+      measure("all_reduce", of, *ours_, {.form = Form::back_to_back, .bytes = size.bytes});
+      if (size.bytes >= large)
+        measure("private", of, *private_, {.form = Form::back_to_back, .bytes = size.bytes});
+      measure("produce_consume", of, *ours_, {.form = Form::produce_consume, .bytes = size.bytes});
     }
-    measure("gradients", *ours_, Form::gradients, {"", 0});
-    measure("gradients_flat", *ours_, Form::flat, {"", 0});
+    measure("gradients", "", *ours_, one_by_one);
+    measure("gradients_flat", "", *ours_, fused);
+    measure("gradients_produce_consume", "", *ours_,
+            {.form = Form::produce_consume, .load = Load::gradients});
+    measure("gradients_flat_produce_consume", "", *ours_,
+            {.form = Form::produce_consume, .load = Load::flat});
     separate_against_flat();
     latency();
-    measure("barrier", *ours_, Form::barrier, {"", 0});
+    measure("barrier", "", *ours_, {.form = Form::barrier});
   }
 
  private:
@@ -86,25 +91,25 @@ class Stage {
                     .floor = "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(floor_)};
     return std::vector<Contestant::Command>(ranks_, command_of(who, seat));
   }
-  std::string row_name(const std::string& form, const Size& size) const {
-    return form + "/" + std::to_string(ranks_) + (*size.name == '\0' ? "" : "/") + size.name;
-  }
+  static constexpr Work one_by_one{.form = Form::back_to_back, .load = Load::gradients};
+  static constexpr Work fused{.form = Form::back_to_back, .load = Load::flat};
+
+  std::string row_name(const std::string& what) const { return what + "/" + std::to_string(ranks_); }
 
   // One row for each rival, all with the same runs of ours.
-  void measure(const std::string& form, Contestant& ours, Form what, const Size& size) {
-    const bool limited = size.bytes >= large && what == Form::back_to_back;
-    take_turns({.name = row_name(form, size), .unit = "us"}, ours, rivals_, what, size.bytes,
-               limited ? limit_ : nullptr);
+  void measure(const std::string& what, const std::string& of, Contestant& ours, const Work& work) {
+    const bool limited = work.form != Form::barrier && (work.load != Load::bytes || work.bytes >= large);
+    take_turns({.name = row_name(what) + of, .unit = "us"}, ours, rivals_, work, limited ? limit_ : nullptr);
   }
 
   // What fusing would gain on this host: the first takes turns with the second.
   void separate_against_flat() {
-    Row row{.name = row_name("gradients_separate", {"", 0}), .peer = "one flat buffer", .unit = "us"};
+    Row row{.name = row_name("gradients_separate"), .peer = "one flat buffer", .unit = "us"};
     row.median = true;
     for (int run = 0; run < runs; ++run) {
-      ours_->aim(Form::gradients, 0);
+      ours_->aim(one_by_one);
       row.ours.push_back(ours_->run());
-      ours_->aim(Form::flat, 0);
+      ours_->aim(fused);
       row.theirs.push_back(ours_->run());
     }
     if (ours_->why().empty()) print(row);
@@ -112,8 +117,8 @@ class Stage {
 
   // Four bytes by the fastest run, as an absolute time is judged.
   void latency() {
-    Row row{.name = row_name("latency", {"", 0}), .unit = "us"};
-    ours_->aim(Form::back_to_back, sizeof(float));
+    Row row{.name = row_name("latency"), .unit = "us"};
+    ours_->aim({.form = Form::back_to_back, .bytes = sizeof(float)});
     for (int run = 0; run < runs; ++run) row.ours.push_back(ours_->run());
     if (ours_->why().empty()) print(row);
   }

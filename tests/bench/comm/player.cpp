@@ -63,52 +63,60 @@ double check(Player& player, size_t count, uint32_t rank, uint32_t size) {
   return 0;
 }
 
-double produce_consume(Player& player, uint32_t repeats, size_t count) {
-  float* const data = player.memory();
-  const double alone = timed(player, repeats, [&] { produce(data, count), consume(data, count); });
+struct Part {
+  float* data;
+  size_t count;
+};
+
+// Each gradient begins on a cache line of its own, as an arena lays them out.
+std::vector<Part> gradients(float* data) {
+  static const std::vector<int64_t> sizes = resnet50_sizes();
+  std::vector<Part> out;
+  for (const int64_t elements : sizes) {
+    const auto count = static_cast<size_t>(elements);
+    out.push_back({data, count});
+    data += (count + 15) / 16 * 16;
+  }
+  return out;
+}
+
+// What is reduced each time, in its order.
+std::vector<Part> parts_of(const Work& work, float* data) {
+  if (work.load == Load::bytes) return {{data, work.bytes / sizeof(float)}};
+  std::vector<Part> all = gradients(data);
+  if (work.load == Load::gradients) return all;
+  return {{data, static_cast<size_t>(all.back().data - data) + all.back().count}};
+}
+
+// A part is reduced as soon as it is written; all are read when all are there.
+double produce_consume(Player& player, uint32_t repeats, const std::vector<Part>& parts) {
+  const auto consume_all = [&] {
+    for (const Part& part : parts) consume(part.data, part.count);
+  };
+  const double alone = timed(player, repeats, [&] {
+    for (const Part& part : parts) produce(part.data, part.count);
+    consume_all();
+  });
   const double with = timed(player, repeats, [&] {
-    produce(data, count);
-    player.all_reduce(data, count);
+    for (const Part& part : parts) {
+      produce(part.data, part.count);
+      player.all_reduce(part.data, part.count);
+    }
     player.finish();
-    consume(data, count);
+    consume_all();
   });
   return std::max(with - alone, 1e-9);  // what is nothing beside the noise
 }
 
-// Each gradient begins on a cache line of its own, as an arena lays them out.
-size_t place_after(size_t at, int64_t elements) {
-  return (at + static_cast<size_t>(elements) + 15) / 16 * 16;
-}
-
-double gradients(Player& player, uint32_t repeats, bool flat) {
-  static const std::vector<int64_t> sizes = resnet50_sizes();
-  float* const data = player.memory();
-  return timed(player, repeats, [&] {
-    size_t at = 0;
-    for (const int64_t elements : sizes) {
-      if (!flat) player.all_reduce(data + at, static_cast<size_t>(elements));
-      at = place_after(at, elements);
-    }
-    if (flat) player.all_reduce(data, at);
-  });
-}
-
 double perform(Player& player, const Task& task, uint32_t rank, uint32_t size) {
-  const size_t count = task.bytes / sizeof(float);
-  switch (task.form) {
-    case Form::check:
-      return check(player, count, rank, size);
-    case Form::back_to_back:
-      return timed(player, task.repeats, [&] { player.all_reduce(player.memory(), count); });
-    case Form::produce_consume:
-      return produce_consume(player, task.repeats, count);
-    case Form::gradients:
-    case Form::flat:
-      return gradients(player, task.repeats, task.form == Form::flat);
-    case Form::barrier:
-      return timed(player, task.repeats, [&] { player.barrier(); });
-  }
-  return -1;
+  const Work& work = task.work;
+  if (work.form == Form::check) return check(player, work.bytes / sizeof(float), rank, size);
+  if (work.form == Form::barrier) return timed(player, task.repeats, [&] { player.barrier(); });
+  const std::vector<Part> parts = parts_of(work, player.memory());
+  if (work.form == Form::produce_consume) return produce_consume(player, task.repeats, parts);
+  return timed(player, task.repeats, [&] {
+    for (const Part& part : parts) player.all_reduce(part.data, part.count);
+  });
 }
 
 }  // namespace

@@ -12,20 +12,29 @@
 
 namespace bench {
 
-// What a rank does `repeats` times; `bytes` of each all-reduce, of floats.
+// What a rank does, again and again.
 enum class Form : uint32_t {
   check,            // an all-reduce whose every element is compared; answers 0, or a negative figure
   back_to_back,     // the same floats again and again
   produce_consume,  // written before and read after each time; what that takes by itself is taken off
-  gradients,        // the 161 of ResNet-50, one after the other
-  flat,             // the same as one buffer
   barrier,
+};
+// Of what.
+enum class Load : uint32_t {
+  bytes,      // one buffer of so many
+  gradients,  // the 161 of ResNet-50, one after the other
+  flat,       // the same as one buffer
+};
+
+struct Work {
+  Form form = Form::check;
+  Load load = Load::bytes;
+  uint64_t bytes = 0;  // of Load::bytes
 };
 
 struct Task {
-  Form form = Form::check;
+  Work work{};
   uint32_t repeats = 1;
-  uint64_t bytes = 0;
   uint32_t way = 0;  // of the player's, where it has several
 };
 

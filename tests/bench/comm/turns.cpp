@@ -14,14 +14,14 @@ double middle(std::vector<double> of) {
 
 }  // namespace
 
-void take_turns(Row row, Contestant& ours, std::span<Contestant* const> rivals, Form what, uint64_t bytes,
+void take_turns(Row row, Contestant& ours, std::span<Contestant* const> rivals, const Work& work,
                 Contestant* floor, double per_us) {
-  if (!ours.prepare(what, bytes)) return left_out(row.name, ours.name() + ": " + ours.why());
+  if (!ours.prepare(work)) return left_out(row.name, ours.name() + ": " + ours.why());
   std::vector<Contestant*> asked;
   for (Contestant* rival : rivals) {
-    if (rival->why().empty() && rival->prepare(what, bytes)) asked.push_back(rival);
+    if (rival->why().empty() && rival->prepare(work)) asked.push_back(rival);
   }
-  if (floor != nullptr) floor->aim(what, bytes);
+  if (floor != nullptr) floor->aim(work);
   std::vector<double> least;
   std::vector<std::vector<double>> theirs(asked.size());
   for (int run = 0; run < runs; ++run) {

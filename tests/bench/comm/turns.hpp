@@ -13,7 +13,7 @@ namespace bench {
 
 // Fills and prints `row`, whose name and limit are given, once for each rival. `floor` gives the limit, where there is one;
 // `per_us` turns a contestant's microseconds into the row's unit. [one thread; blocks]
-void take_turns(Row row, Contestant& ours, std::span<Contestant* const> rivals, Form what, uint64_t bytes,
+void take_turns(Row row, Contestant& ours, std::span<Contestant* const> rivals, const Work& work,
                 Contestant* floor = nullptr, double per_us = 1);
 
 }  // namespace bench

@@ -106,8 +106,8 @@ void two_hosts() {
     std::vector<Contestant*> others;
     for (Contestant& rival : rivals) others.push_back(&rival);
     const double least_ms = static_cast<double>(megabytes_64) * 8 * frame / carried / (gigabits * 1e6);
-    take_turns({.name = name, .unit = "ms", .limit = least_ms}, ours, others, Form::back_to_back,
-               megabytes_64, nullptr, 1e-3);
+    take_turns({.name = name, .unit = "ms", .limit = least_ms}, ours, others,
+               {.form = Form::back_to_back, .bytes = megabytes_64}, nullptr, 1e-3);
   }
 }
 
