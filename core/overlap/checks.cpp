@@ -70,9 +70,13 @@ Status check_target(const CommTarget& target) {
                  " is not from 1 to 64");
   if (!std::isfinite(target.flows) || target.flows <= 0)
     return wrong(target.name + ": flows = " + std::to_string(target.flows) + " is not a positive number");
-  if (!(target.occupies >= 0 && target.occupies <= 1))
-    return wrong(target.name + ": occupies = " + std::to_string(target.occupies) +
-                 " is no part of what computes: from 0 to 1");
+  const Contention& contention = target.contention;
+  if (!(contention.occupies >= 0 && contention.occupies <= 1))
+    return wrong(target.name + ": contention.occupies = " + std::to_string(contention.occupies) +
+                 " is no part: from 0 to 1");
+  if (!std::isfinite(contention.slowed) || contention.slowed < 1)
+    return wrong(target.name + ": contention.slowed = " + std::to_string(contention.slowed) +
+                 " times as long: 1 or more");
   uint32_t seen = 0;
   for (const CommTarget::Measured& measured : target.all_reduce) {
     const uint32_t bit = 1u << static_cast<uint32_t>(measured.route);

@@ -73,20 +73,25 @@ std::string table(const CommPlan& plan) {
   return out;
 }
 
-std::string totals(const CommPlan& plan, double occupies) {
+std::string totals(const CommPlan& plan, const Contention& contention) {
   const CommPrediction& time = plan.predicted();
   const double hidden =
       time.communication_ns > 0 ? std::max(0.0, 1 - time.exposed_ns / time.communication_ns) * 100 : 100;
   char percent[16];
   std::snprintf(percent, sizeof percent, "%.0f %%", hidden);
   const Arena& arena = plan.arena();
-  std::string out = "predicted  step " + base::time_in_words(time.step_ns) + "; communication " +
-                    base::time_in_words(time.communication_ns) + ", " + percent + " hidden, " +
-                    base::time_in_words(time.exposed_ns) + " exposed\n";
-  if (occupies > 0) {
-    std::snprintf(percent, sizeof percent, "%.0f %%", occupies * 100);
-    out += "backward   over at " + base::time_in_words(time.backward_ns) + ": moving bytes takes " + percent +
-           " of what computes, while it lasts\n";
+  const char* const what =
+      plan.step().forward_ns > 0 ? "step " : "backward and sums ";  // the rest is not known
+  std::string out = std::string("predicted  ") + what + base::time_in_words(time.step_ns) +
+                    "; communication " + base::time_in_words(time.communication_ns) + ", " + percent +
+                    " hidden, " + base::time_in_words(time.exposed_ns) + " exposed\n";
+  if (contention) {
+    char text[120];
+    std::snprintf(
+        text, sizeof text,
+        ": bytes take %.1f times as long beside it, and hold it up by %.0f %% of what they take alone\n",
+        contention.slowed, contention.occupies * 100);
+    out += "backward   over at " + base::time_in_words(time.backward_ns) + text;
   }
   out += "arena      " + base::bytes_in_words(arena.bytes) + ", " + base::bytes_in_words(arena.gap_bytes) +
          " of it gaps, " + base::bytes_in_words(plan.tail().bytes) + " the tail; " +
@@ -120,7 +125,8 @@ std::string CommPlan::explain() const {
   if (options().use_hierarchical_allreduce && state_->ranks_per_group > 0)
     out += " in " + base::counted(ranks() / state_->ranks_per_group, "group") + " of " +
            std::to_string(state_->ranks_per_group);
-  out += ", plan " + std::string(hash_text) + "\n" + overlap::totals(*this, state_ ? state_->occupies : 0);
+  out += ", plan " + std::string(hash_text) + "\n" +
+         overlap::totals(*this, state_ ? state_->contention : Contention{});
   for (const Note& note : notes())
     out += "option     " + note.option + " → " + note.effective + ": " + note.reason + "\n";
   return out + overlap::table(*this);

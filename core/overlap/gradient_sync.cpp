@@ -51,6 +51,7 @@ Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
   compute = on;
   TN_TRY(follow(compute));
   issuer.begin(compute, how, is_ordered());
+  if (issuer.sends() && is_measured()) TN_TRY(arrivals.begin(compute));
   sums.forget();
   running = true;
   return moved;
@@ -66,7 +67,7 @@ Status GradientSync::State::tell(uint32_t i, const Point& when, const tn_span* f
 }
 
 Status GradientSync::State::arrive(uint32_t i, const Point& when, const tn_span& from) {
-  if (issuer.sends() && is_measured()) TN_TRY(kept(arrivals.note(i, compute)));
+  if (issuer.sends() && is_measured()) TN_TRY(kept(arrivals.note(i, device, compute, when)));
   TN_TRY(kept(issuer.ready(i, when, from)));
   return is_ordered() && issuer.sends() ? kept(release(false)) : Status();
 }

@@ -19,19 +19,15 @@ void set_nominal_costs(CommTarget& target);
 // is what reduces. [all ranks; blocks; may fail]
 Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, const CommHook& hook,
                      CommTarget& target);
-// What part of computing stands still while the collective before the update, of at most `bytes`, moves them by way of no group,
-// at `target`'s cost; the greatest of all ranks. 0 where nothing is long enough to tell.
-// [all ranks; blocks; may fail]
-Result<double> measure_occupied(Device& device, Lane& lane, uint64_t bytes, bool sharded,
-                                const CommHook& hook, const CommTarget& target);
-
-// When gradients became ready in some steps: the least of what was measured, since the first one of a step.
+// When gradients became ready in some steps: the least of what was measured, since backward began.
 class Arrivals {
  public:
-  explicit Arrivals(size_t gradients = 0) : points_(gradients), host_ns_(gradients), least_ns_(gradients) {}
+  explicit Arrivals(size_t gradients = 0) : marks_(gradients), least_ns_(gradients) {}
 
-  // [stream's thread; may fail]
-  Status note(uint32_t gradient, Stream& stream);
+  // A backward begins behind what is on `stream`. [stream's thread; may fail]
+  Status begin(Stream& stream);
+  // `gradient` is there behind what is on `stream`, or when `when` is reached, if that is one. [stream's thread; may fail]
+  Status note(uint32_t gradient, Device& device, Stream& stream, const Point& when);
   // A backward ended with what was noted since the last one. [stream's thread; blocks; may fail]
   Status close();
   // The latest of all ranks, into the gradients of `step`, and forgets them; false: nothing was measured.
@@ -39,9 +35,17 @@ class Arrivals {
   Result<bool> take(Device& device, Lane& lane, StepProfile& step);
 
  private:
-  std::vector<Point> points_;
-  std::vector<uint64_t> host_ns_;  // where the device has no clock; 0: not noted
+  struct Mark {
+    Point point{};
+    uint64_t host_ns = 0;  // where the device has no clock; 0: not noted
+  };
+  Result<Mark> mark(Stream& stream) const;
+  Result<uint64_t> time_of(const Mark& mark);
+
+  Mark begin_{};
+  std::vector<Mark> marks_;
   std::vector<double> least_ns_;
+  Stream aside_{};  // that follows points of other streams
   bool clock_ = true;
   uint32_t backwards_ = 0;
 };

@@ -68,10 +68,11 @@ std::vector<Load> loads_of(const std::vector<Piece>& row, const Cuts& cuts) {
   std::vector<Load> out;
   uint32_t i = 0;
   for (const uint32_t end : cuts) {
-    Load load{.needed = row[i].needed};
+    Load load{.needed = row[i].needed, .parameter = row[i].gradient};
     for (; i < end; ++i) {
       load.ready = std::max(load.ready, row[i].ready);
       load.needed = std::min(load.needed, row[i].needed);
+      load.parameter = std::min(load.parameter, row[i].gradient);
       load.bytes += row[i].slot;
     }
     out.push_back(load);
@@ -86,9 +87,7 @@ std::vector<uint32_t> by_need(const std::vector<Load>& loads, const CostTable& c
   std::iota(arriving.begin(), arriving.end(), 0u);
   std::stable_sort(arriving.begin(), arriving.end(),
                    [&](uint32_t a, uint32_t b) { return loads[a].ready < loads[b].ready; });
-  const auto later = [&](uint32_t a, uint32_t b) {
-    return loads[a].needed != loads[b].needed ? loads[a].needed > loads[b].needed : a > b;
-  };
+  const auto later = [&](uint32_t a, uint32_t b) { return loads[b].read_before(loads[a]); };
   std::priority_queue<uint32_t, std::vector<uint32_t>, decltype(later)> waiting(later);
   std::vector<double> free(streams, 0.0);
   for (size_t next = 0; out.size() < loads.size();) {
@@ -188,7 +187,7 @@ class Planner {
       for (uint32_t n = asked != 0 ? asked : 1; n <= (asked != 0 ? asked : most); ++n) {
         if (best.row != nullptr && nothing_to_gain(best)) break;
         drafts(pieces, exact(pieces, n, spare), n, consider);
-        if (target_.occupies > 0)  // gradients come later than alone: as late as they do by the best so far
+        if (target_.contention)  // gradients come later than alone: as late as by the best so far
           drafts(pieces, exact(pieces, n, spare, Progress(best.timing.progress)), n, consider);
         // Many small buckets serve what one end does not show: several streams at once, parameters that come early.
         if (early() || options_.sharded) drafts(pieces, exact(pieces, n, never_joined), n, consider);
@@ -206,7 +205,7 @@ class Planner {
     for (const Piece& piece : *best.row) first = std::min(first, piece.ready);
     const double moving = bytes * least_rate(costs_.before_update());
     const double least = std::max(first + moving / std::max(1.0, target_.flows),
-                                  backward_of(step_) + moving * target_.occupies);
+                                  backward_of(step_) + moving * target_.contention.occupies);
     const double gain = best.timing.prediction.end_ns - least;
     return gain <= worth_it * best.timing.prediction.step_ns;
   }
@@ -271,7 +270,7 @@ class Planner {
     Draft out{.row = &pieces, .cuts = std::move(cuts)};
     out.sending = {.streams = streams,
                    .flows = target_.flows,
-                   .occupies = target_.occupies,
+                   .contention = target_.contention,
                    .sync = options_.sync_nccl_allreduce,
                    .sharded = options_.sharded};
     const std::vector<Load> loads = loads_of(pieces, out.cuts);
@@ -296,7 +295,7 @@ class Planner {
                           .streams = draft.sending.streams,
                           .ranks_per_group = costs_.ranks_per_group(),
                           .alignment = target_.alignment,
-                          .occupies = target_.occupies,
+                          .contention = target_.contention,
                           .step = step_,
                           .options = options_};
     Placed placed = place(*draft.row, draft.cuts, step_.gradients.size(), target_.alignment,

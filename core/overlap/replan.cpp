@@ -22,11 +22,13 @@ std::vector<Load> loads_in(const CommPlan& plan, const StepProfile& step) {
   std::vector<Load> out;
   for (const Bucket& bucket : plan.buckets()) {
     Load load{.needed = bucket.needed_ns, .bytes = bucket.bytes, .stream = bucket.stream};
+    load.parameter = bucket.members.empty() ? 0 : UINT32_MAX;
     bool first = true;
     for (const BucketMember& member : bucket.members) {
       const Gradient& gradient = step.gradients[member.gradient];
       load.ready = std::max(load.ready, gradient.ready_ns);
       load.needed = first ? gradient.needed_ns : std::min(load.needed, gradient.needed_ns);
+      load.parameter = std::min(load.parameter, member.gradient);
       first = false;
     }
     out.push_back(load);
@@ -55,7 +57,7 @@ std::string difference(const std::vector<Gradient>& planned, const std::vector<G
 Sending sending_of(const CommPlan& plan, const CommTarget& target) {
   return {.streams = plan.streams(),
           .flows = target.flows,
-          .occupies = target.occupies,
+          .contention = target.contention,
           .sync = plan.options().sync_nccl_allreduce,
           .sharded = plan.options().sharded};
 }
@@ -64,7 +66,7 @@ Sending sending_of(const CommPlan& plan, const CommTarget& target) {
 
 // On the clock nothing is disturbed any more: collectives start as they did, and computing is as far as they left it.
 StepProfile overlap::alone(const CommPlan& plan, StepProfile measured, const CommTarget& target) {
-  if (target.occupies <= 0) return measured;
+  if (!target.contention) return measured;
   std::vector<Transfer> transfers = transfers_of(loads_in(plan, measured), Costs(target, plan.options()));
   for (Transfer& transfer : transfers) transfer.after = std::exchange(transfer.ready, 0.0);
   constexpr double all_along = std::numeric_limits<double>::infinity();

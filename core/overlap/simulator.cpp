@@ -10,7 +10,6 @@ namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
 constexpr uint32_t none = UINT32_MAX;
-constexpr double half = 0.5;
 
 class Simulation {
  public:
@@ -63,15 +62,15 @@ class Simulation {
     }));
     speed_ = moving == 0 ? 1 : std::min(1.0, sending_.flows / moving);
     pace_ = 1;
-    const double asked = disturbed() ? sending_.occupies * moving * speed_ : 0;
-    pace_ -= std::min(asked, half);
-    if (asked > half) speed_ *= half / asked;
+    if (!disturbed()) return;
+    speed_ /= sending_.contention.slowed;
+    pace_ = std::max(0.0, 1 - sending_.contention.occupies * moving * speed_);
   }
 
   // Whether there is computing that collectives can be in the way of.
-  bool disturbed() const { return sending_.occupies > 0 && computed_ < computing_; }
+  bool disturbed() const { return sending_.contention && computed_ < computing_; }
   // Until so much is computed.
-  double until(double computed) const { return std::max(0.0, computed - computed_) / pace_; }
+  double until(double computed) const { return computed <= computed_ ? 0 : (computed - computed_) / pace_; }
 
   double next_issue() const {
     if (!may_issue()) return never;
@@ -95,7 +94,7 @@ class Simulation {
     const auto less = [](double left, double gone) { return left - gone <= left * 1e-12 ? 0 : left - gone; };
     now_ += by;
     computed_ += by * pace_;
-    if (sending_.occupies > 0) out_.progress.advance(by, by * pace_);
+    if (sending_.contention) out_.progress.advance(by, by * pace_);
     for (Lane& lane : lanes_) {
       if (lane.running == none) continue;
       const bool waits = lane.latency > 0;

@@ -3,10 +3,11 @@
 //
 // A collective first waits out its latency, which costs the link nothing, then moves its bytes. `flows` collectives move at
 // full speed together, more share: so a second stream hides latencies, and gains bandwidth only where one stream cannot
-// fill the link. Bytes that are moved by what computes take `occupies` of it, so what is computed comes later; where both ask for
-// more than there is, each has half. Invariant: on one stream a collective takes its latency and its work from when it can start,
-// unless computing is in its way.
+// fill the link. Where the processors that compute move the bytes, these take longer beside computing, and what is computed comes
+// later. Invariant: on one stream a collective takes its latency and its work from when it can start, unless computing is in its way.
 #pragma once
+
+#include <tenon/overlap.hpp>
 
 #include <cstdint>
 #include <span>
@@ -30,7 +31,7 @@ struct Span {
 struct Sending {
   uint32_t streams = 1;
   double flows = 1;
-  double occupies = 0;  // of what computes, while one flow moves
+  Contention contention{};
   bool sync = false, sharded = false;
 };
 

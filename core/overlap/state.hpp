@@ -13,7 +13,7 @@ struct CommPlan::State {
   std::string target{};
   uint32_t ranks = 1, streams = 1, ranks_per_group = 0;
   uint64_t alignment = 0;
-  double occupies = 0;
+  Contention contention{};
   StepProfile step{};
   OverlapOptions options{};
   std::vector<Bucket> buckets{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sync_plan.cpp: plans for a group of ranks: the first one, what is measured, and another when that pays.
+#include "overlap/contention.hpp"
 #include "overlap/sync_state.hpp"
 #include "overlap/timing.hpp"
 #include "runtime/device_state.hpp"
@@ -17,6 +18,8 @@ using overlap::SparseLane;
 using overlap::Sums;
 
 namespace {
+
+constexpr uint32_t most_streams = 64;
 
 Status refused(const std::string& what) { return Status(TN_UNSUPPORTED, "GradientSync: " + what); }
 
@@ -43,9 +46,12 @@ Status check_hook(const CommHook& hook, bool sharded) {
   return {};
 }
 
-CommTarget target_of(Device& device, const Communicator& comm, CommTarget given) {
+CommTarget target_of(Device& device, const Communicator& comm, const OverlapOptions& overlap,
+                     CommTarget given) {
   given.name = comm.name();
   given.ranks = comm.size();
+  // What was asked for may be more than what automatic mode tries.
+  given.max_streams = std::max(given.max_streams, std::min(overlap.nccl_comm_num, most_streams));
   given.alignment = std::bit_ceil(std::max<uint64_t>(device.limits().alignment, TN_MEMORY_ALIGNMENT));
   return given;
 }
@@ -111,7 +117,7 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
   step.uneven_batches = options.uneven_batches;
   step.updates_wait = options.updates_wait;
   arrivals = overlap::Arrivals(step.gradients.size());
-  target = target_of(device, comm, options.target);
+  target = target_of(device, comm, asked, options.target);
   basis = {.costs_given = overlap::has_costs(target, asked.sharded),
            .grouped = asks_for_groups(target, asked, options.hook)};
   if (!basis.costs_given) overlap::set_nominal_costs(target);
@@ -142,11 +148,21 @@ Status GradientSync::State::find_costs(uint64_t bytes) {
   } else if (!basis.costs_given) {
     TN_TRY(overlap::measure_costs(device, lanes[0], bytes, asked.sharded, options.hook, target));
   }
-  if (!basis.costs_given)
-    target.occupies =
-        TN_TRY(overlap::measure_occupied(device, lanes[0], bytes, asked.sharded, options.hook, target));
+  if (!basis.costs_given) TN_TRY(find_contention(bytes));
   keep_routes_there_are();
   if (basis.grouped) target.ranks_per_group = lanes[0].groups.ranks_per_group();
+  return {};
+}
+
+// By way of no group, where there is a cost of that.
+Status GradientSync::State::find_contention(uint64_t bytes) {
+  const auto flat = std::find_if(target.all_reduce.begin(), target.all_reduce.end(),
+                                 [](const auto& one) { return one.route == Route::flat; });
+  if (!asked.sharded && flat == target.all_reduce.end()) return {};
+  const overlap::Collective collective =
+      asked.sharded ? overlap::reduce_scatter() : overlap::all_reduce_by(options.hook);
+  const CostTable& cost = asked.sharded ? target.reduce_scatter : flat->cost;
+  target.contention = TN_TRY(overlap::measure_contention(device, lanes[0], bytes, collective, cost));
   return {};
 }
 

@@ -32,6 +32,7 @@ struct GradientSync::State {
   Status open(std::span<const Gradient> parameters);
   Result<CommPlan> first_plan(const OverlapOptions& options) const;
   Status find_costs(uint64_t bytes);
+  Status find_contention(uint64_t bytes);
   void keep_routes_there_are();
   HierarchyOptions grouping(uint64_t bytes) const;
   Result<overlap::Lane> another_lane(uint32_t number);

@@ -28,7 +28,7 @@ void gather(std::span<const Load> loads, std::span<const double> updated, const 
   out.gathers.resize(loads.size());
   std::iota(out.gathers.begin(), out.gathers.end(), 0u);
   std::stable_sort(out.gathers.begin(), out.gathers.end(),
-                   [&](uint32_t a, uint32_t b) { return loads[a].needed < loads[b].needed; });
+                   [&](uint32_t a, uint32_t b) { return loads[a].read_before(loads[b]); });
   for (const uint32_t i : out.gathers) {
     transfers.push_back(transfer(loads[i], costs.gather()));
     transfers.back().ready = 0;

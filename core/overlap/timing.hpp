@@ -18,6 +18,12 @@ struct Load {
   double ready = 0, needed = 0;  // of computing alone
   uint64_t bytes = 0;
   uint32_t stream = 0;
+  uint32_t parameter = 0;  // its first
+
+  // Whether the next forward reads it sooner: where nothing says when, in the order of parameters.
+  bool read_before(const Load& other) const noexcept {
+    return needed != other.needed ? needed < other.needed : parameter < other.parameter;
+  }
 };
 
 // The collectives of a target that the options leave to choose from.

@@ -11,7 +11,9 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -60,10 +62,37 @@ class Networks {
     }
     return done;
   }
+  // Each connection by itself as fast as `rate` both ways, and no faster; a wire of a given speed no more. Connections are told apart
+  // by their ports, modulo `classes`. False: there is no `tc`, or it cannot.
+  bool shape_flows(const std::string& rate) const {
+    bool done = made_;
+    for (const std::string& name : names_) {
+      const std::string file = "/tmp/" + name + ".tc", to = " dev " + name + " parent 1: ";
+      std::ofstream batch(file);
+      batch << "qdisc replace dev " << name << " root handle 1: htb\n";
+      for (int i = 0; i < classes; ++i) {
+        const std::string id = " 1:" + in_hex(i + 1);
+        batch << "class add" << to << "classid" << id << " htb rate " << rate
+              << " burst 64kb cburst 64kb quantum 60000\n"
+              << "filter add" << to << "protocol ip u32 match ip dport " << i << " 0x" << in_hex(classes - 1)
+              << " flowid" << id << "\n";
+      }
+      batch.close();
+      done = done && run("tc -n " + name + " -batch " + file);
+      std::remove(file.c_str());
+    }
+    return done;
+  }
   // Takes the wire away.
   bool cut() const { return run("ip -n " + names_[0] + " link set " + names_[0] + " down"); }
 
  private:
+  static constexpr int classes = 256;  // a power of two
+  static std::string in_hex(int number) {
+    char text[12];
+    std::snprintf(text, sizeof text, "%x", static_cast<unsigned>(number));
+    return text;
+  }
   static bool run(const std::string& words) { return std::system((words + " 2>/dev/null").c_str()) == 0; }
   std::vector<std::string> names_;
   bool made_ = false;

@@ -48,6 +48,13 @@ enum class Route : uint8_t { flat, leaders, sharded };
 // "flat". [any-thread; does not block; cannot fail]
 TN_API std::string_view name(Route route) noexcept;
 
+// What moving bytes and computing do to each other where the same processors do both.
+struct Contention {
+  double occupies = 0;  // computing that is lost, as a part of the time that the bytes take alone
+  double slowed = 1;    // how many times as long bytes take beside computing
+  explicit operator bool() const noexcept { return occupies > 0 || slowed > 1; }
+};
+
 // What planning has to know of a communicator and its device: plain data, which a test or a study of costs writes down.
 struct CommTarget {
   struct Measured {
@@ -62,8 +69,7 @@ struct CommTarget {
   uint64_t alignment = 64;   // of a slot, in bytes: a power of two from 8 on
   uint32_t max_streams = 4;  // that carry collectives at the same time
   double flows = 1;          // how many streams' bandwidth the link carries; 1: one stream fills it
-  double occupies =
-      0;  // of what computes, 0 to 1, while one stream moves bytes; 0: the link moves them by itself
+  Contention contention{};
 };
 
 // `automatic` chooses by predicted time; the others are rules that are used elsewhere, on the same ground.

@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <mutex>
 
 using namespace overlap_test;
@@ -59,15 +61,55 @@ TEST_CASE("plans: after the warm-up all ranks plan anew from what was measured, 
   CHECK(hashes[0] == hashes[2]);
 }
 
-TEST_CASE("plans: costs that are not given are measured") {
+TEST_CASE("plans: costs that are not given are measured, and what computing and sending do to each other") {
   together(2, [](Rank& r) -> Status {
     GradientSync sync =
-        TN_TRY(GradientSync::create(r.device, r.comm, parameters({50'000, 7}), {}, {.warm_up_steps = 1}));
+        TN_TRY(GradientSync::create(r.device, r.comm, parameters({2'000'000, 7}), {}, {.warm_up_steps = 1}));
     for (int i = 0; i < 3; ++i) {
       TN_TRY(sync.begin(r.stream));
       TN_TRY(step(r, sync, {1, 0}, 1));
     }
-    return expect(sync.plan().predicted().communication_ns > 0, "nothing was measured");
+    const CommPrediction& time = sync.plan().predicted();
+    double alone = 0;
+    for (const Gradient& gradient : sync.plan().step().gradients) alone = std::max(alone, gradient.ready_ns);
+    TN_TRY(expect(alone > 0, "arrivals were not measured"));
+    TN_TRY(expect(time.backward_ns >= alone, "collectives made backward quicker"));
+    return expect(time.communication_ns > 0, "nothing was measured");
+  });
+}
+
+TEST_CASE("plans: a gradient that another stream makes arrives when its point is reached") {
+  together(2, [](Rank& r) -> Status {
+    Stream other = TN_TRY(r.device.stream({.name = "other"}));
+    GradientSync sync = TN_TRY(GradientSync::create(r.device, r.comm, parameters({64, 64}), {},
+                                                    {.warm_up_steps = 1, .target = eager_target()}));
+    for (int i = 0; i < 2; ++i) {
+      TN_TRY(sync.begin(r.stream));
+      // The first parameter's is late, though it is told of at once and `r.stream` has nothing to do.
+      TN_TRY(other.host_call([] {
+        const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+        while (std::chrono::steady_clock::now() < end) continue;
+      }));
+      TN_TRY(other.fill(sync.gradient(0)));
+      TN_TRY(sync.ready(0, TN_TRY(other.record())));
+      TN_TRY(r.stream.fill(sync.gradient(1)));
+      TN_TRY(sync.ready(1));
+      TN_TRY(sync.finish(r.stream));
+      TN_TRY(r.stream.sync());
+    }
+    const auto& gradients = sync.plan().step().gradients;
+    return expect(gradients[0].ready_ns >= 19e6, "it is taken to have come when it was told of");
+  });
+}
+
+TEST_CASE("plans: as many streams as were asked for, though automatic mode would try fewer") {
+  together(2, [](Rank& r) -> Status {
+    const OverlapOptions overlap{.mode = BucketRule::per_tensor, .nccl_comm_num = 6};
+    GradientSync sync = TN_TRY(GradientSync::create(
+        r.device, r.comm, parameters({10, 20, 30, 40, 50, 60, 70}), overlap, {.target = eager_target()}));
+    TN_TRY(expect(sync.plan().streams() == 6, "the plan has another number of streams"));
+    TN_TRY(sync.begin(r.stream));
+    return step(r, sync, {6, 5, 4, 3, 2, 1, 0}, 1);
   });
 }
 

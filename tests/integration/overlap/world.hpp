@@ -21,7 +21,7 @@ World draw_world(Generator& random) {
   constexpr DType dtypes[] = {f32, f32, f32, bf16, f64, f16};
   constexpr BucketRule rules[] = {BucketRule::automatic,  BucketRule::automatic, BucketRule::documents,
                                   BucketRule::per_tensor, BucketRule::ddp,       BucketRule::none,
-                                  BucketRule::mg_wfbp};
+                                  BucketRule::mg_wfbp,    BucketRule::paddle};
   const auto below = [&](uint64_t n) { return static_cast<uint32_t>(random() % n); };
   World w;
   const bool mixed = below(3) == 0;
@@ -41,6 +41,7 @@ World draw_world(Generator& random) {
   w.options.uneven_batches = below(2) == 0;
   w.options.target = eager_target(below(2) == 0 ? 10 : 1e5);
   w.options.target.flows = 1 + below(3);
+  if (below(2) == 0) w.options.target.contention = {below(5) / 4.0, 1.0 + below(4)};
   w.steps = 1 + below(4);
   w.passes = 1 + below(3);
   return w;

@@ -48,6 +48,21 @@ TEST_CASE("explain: says what is fused, what it takes, what updates wait for, an
                 text);
 }
 
+TEST_CASE("explain: says by how much backward is held up where what computes sends, and draws it so") {
+  CommTarget busy = target;
+  busy.contention = {0.5, 2};
+  const CommPlan plan = test::planned(three_layers(), busy, {.mode = BucketRule::per_tensor});
+  const std::string text = plan.explain();
+  // The first bucket is ready at 1 ms and moves bytes from 2 ms on: the last of 3 ms of backward take 1.33.
+  CHECK_MESSAGE(says(text,
+                     "backward   over at 3.33 ms: bytes take 2.0 times as long beside it, and hold it up by "
+                     "50 % of what "
+                     "they take alone\n"),
+                text);
+  CHECK(plan.predicted().backward_ns == doctest::Approx(10.0 / 3 * test::ms));
+  CHECK_FALSE(says(test::planned(three_layers(), target).explain(), "backward   over"));
+}
+
 TEST_CASE("explain: options that could not hold are told with their reason") {
   const CommPlan plan = test::planned(three_layers(), target, {.nccl_comm_num = 7});
   CHECK(says(plan.explain(), "option     nccl_comm_num = 7 → 4: paper takes no more\n"));

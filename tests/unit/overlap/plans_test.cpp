@@ -148,6 +148,19 @@ TEST_CASE("plans: in sharded mode the gathers hide under the next forward, the f
   CHECK(plan.predicted().exposed_ns < 0.6 * all);
 }
 
+TEST_CASE("plans: where nothing says when parameters are read, the gathers go in their order") {
+  const CommPlan plan = test::planned(test::chain(std::vector<uint64_t>(8, 500'000), 4 * test::ms),
+                                      test::over(CostTable::linear(0.1 * test::ms, 1), 4),
+                                      {.nccl_comm_num = 1, .sharded = true});
+  REQUIRE(plan.gathers().size() > 1);
+  uint32_t before = 0;
+  for (const uint32_t i : plan.gathers()) {
+    const uint32_t first = plan.buckets()[i].members.back().gradient;
+    CHECK(first >= before);
+    before = first;
+  }
+}
+
 TEST_CASE("plans: large gradients are cut where several streams of a fat link can carry the pieces") {
   StepProfile step = test::chain({10'000'000, 10}, test::ms);
   CommTarget target = test::over(CostTable::linear(0.02 * test::ms, 1));

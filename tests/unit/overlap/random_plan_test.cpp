@@ -41,7 +41,8 @@ CommTarget random_target(std::mt19937_64& random) {
   target.alignment = uint64_t{8} << between(random, 0, 6);
   target.max_streams = static_cast<uint32_t>(between(random, 1, 4));
   target.flows = between(random, 1, 3);
-  target.occupies = between(random, 0, 1) * between(random, 0, 4) / 4.0;
+  if (between(random, 0, 1) == 1)
+    target.contention = {between(random, 0, 4) / 4.0, between(random, 1, 5) * 1.0};
   return target;
 }
 
@@ -125,7 +126,7 @@ void check_times(const CommPlan& plan) {
       CHECK(bucket.ready_ns >= plan.step().gradients[member.gradient].ready_ns);
   }
   CHECK(plan.buckets().back().ready_ns >= latest);
-  CHECK(plan.buckets().back().ready_ns == plan.predicted().backward_ns);
+  CHECK(plan.buckets().back().ready_ns <= plan.predicted().backward_ns);
   CHECK(plan.predicted().end_ns == last_end);
   CHECK(plan.predicted().exposed_ns >= 0);
 }

@@ -17,10 +17,8 @@ using Ends = std::vector<std::pair<double, double>>;
 
 Ends run(const std::vector<Transfer>& transfers, uint32_t streams, double flows = 1, bool sync = false) {
   Ends out;
-  const auto simulated =
-      overlap::simulate(transfers, {.streams = streams, .flows = flows, .sync = sync}, 0);
-  for (const overlap::Span& span : simulated.spans)
-    out.emplace_back(span.start, span.end);
+  const auto simulated = overlap::simulate(transfers, {.streams = streams, .flows = flows, .sync = sync}, 0);
+  for (const overlap::Span& span : simulated.spans) out.emplace_back(span.start, span.end);
   return out;
 }
 
@@ -57,7 +55,7 @@ TEST_CASE("simulator: nothing is issued before what stands ahead of it") {
 
 TEST_CASE("simulator: bytes that computing moves make it later, and what it makes ready") {
   const auto quarter =
-      overlap::simulate(std::vector{ready_at(2, 0, 4), ready_at(5.75, 0, 1)}, {.occupies = 0.25}, 8);
+      overlap::simulate(std::vector{ready_at(2, 0, 4), ready_at(5.75, 0, 1)}, {.contention = {0.25, 1}}, 8);
   CHECK(quarter.spans[0].start == 2);
   CHECK(quarter.spans[0].end == 6);
   CHECK(quarter.spans[1].start == 6.75);  // 5 computed by 6
@@ -68,14 +66,15 @@ TEST_CASE("simulator: bytes that computing moves make it later, and what it make
   CHECK(quarter.progress.computed(9.25) == 8);
 }
 
-TEST_CASE("simulator: where moving bytes and computing both ask for all, each has half") {
-  const auto all = overlap::simulate(std::vector{ready_at(2, 0, 4)}, {.occupies = 1}, 4);
+TEST_CASE("simulator: bytes are slower beside computing, and as quick as ever behind it") {
+  const auto all = overlap::simulate(std::vector{ready_at(2, 0, 4)}, {.contention = {1, 2}}, 4);
   CHECK(all.progress.clock(4) == 6);
   CHECK(all.spans[0].end == 8);  // 2 of 4 moved by 6, and nothing in the way after
   const auto two = overlap::simulate(std::vector{ready_at(0, 0, 4, 0), ready_at(0, 0, 4, 1)},
-                                     {.streams = 2, .flows = 2, .occupies = 0.5}, 1e9);
-  CHECK(two.spans[0].end == 8);
-  CHECK(two.spans[1].end == 8);
+                                     {.streams = 2, .flows = 2, .contention = {0.5, 1.5}}, 1e9);
+  CHECK(two.spans[0].end == 6);
+  CHECK(two.spans[1].end == 6);
+  CHECK(two.progress.computed(6) == doctest::Approx(2));
 }
 
 TEST_CASE("simulator: all that is asked of what computes is done, and no sooner than one could do it") {
@@ -83,7 +82,7 @@ TEST_CASE("simulator: all that is asked of what computes is done, and no sooner 
   for (int round = 0; round < 300; ++round) {
     std::vector<Transfer> transfers;
     const auto streams = static_cast<uint32_t>(test::between(random, 1, 3));
-    const double occupies = test::between(random, 1, 4) / 4.0;
+    const Contention contention{test::between(random, 0, 4) / 4.0, test::between(random, 1, 4) * 1.0};
     double now = 0, work = 0;
     for (int i = test::between(random, 1, 20); i > 0; --i) {
       now += test::between(random, 0, 9);
@@ -93,17 +92,17 @@ TEST_CASE("simulator: all that is asked of what computes is done, and no sooner 
     }
     const double computing = now + test::between(random, 0, 50);
     const auto simulated =
-        overlap::simulate(transfers, {.streams = streams, .occupies = occupies}, computing);
+        overlap::simulate(transfers, {.streams = streams, .contention = contention}, computing);
     double last = simulated.progress.clock(computing);
     CHECK(last >= computing);
-    CHECK(last <= computing + occupies * work + 1e-9);
+    CHECK(last <= computing + contention.occupies * work + 1e-9);
     for (size_t i = 0; i < transfers.size(); ++i) {
       CHECK(simulated.spans[i].start >= simulated.progress.clock(transfers[i].ready) - 1e-9);
       last = std::max(last, simulated.spans[i].end);
     }
-    CHECK(last >= computing + occupies * work - 1e-9);
-    for (double clock = 0; clock < last; clock += 1.7)
-      CHECK(simulated.progress.clock(simulated.progress.computed(clock)) == doctest::Approx(clock));
+    CHECK(last >= computing + contention.occupies * work - 1e-9);
+    for (double computed = 0; computed < computing; computed += 1.7)
+      CHECK(simulated.progress.computed(simulated.progress.clock(computed)) == doctest::Approx(computed));
   }
 }
 

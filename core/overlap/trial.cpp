@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// trial.cpp: see trial.hpp.
+#include "overlap/trial.hpp"
+
+#include <algorithm>
+
+namespace tenon::overlap {
+
+Collective all_reduce_by(const CommHook& hook) {
+  return [&hook](Lane& lane, const tn_span& all, const tn_span&) {
+    return hook.name.empty() ? lane.comm.all_reduce(lane.stream, all, all, f32)
+                             : hook.all_reduce(lane.comm, lane.stream, all, f32);
+  };
+}
+
+Collective reduce_scatter() {
+  return [](Lane& lane, const tn_span& all, const tn_span& own) {
+    return lane.comm.reduce_scatter(lane.stream, all, own, f32);
+  };
+}
+
+Collective all_gather() {
+  return [](Lane& lane, const tn_span& all, const tn_span& own) {
+    return lane.comm.all_gather(lane.stream, own, all, f32);
+  };
+}
+
+Result<Trial> Trial::open(Device& device, Lane& lane, uint64_t bytes) {
+  Trial out;
+  out.lane_ = &lane;
+  out.zeros_ =
+      TN_TRY(device.allocate(lane.stream, std::clamp(bytes, 2 * smallest, largest) / smallest * smallest));
+  TN_TRY(lane.stream.fill(out.zeros_));
+  return out;
+}
+
+Status Trial::run(const Collective& collective, uint64_t bytes) {
+  const Communicator& comm = lane_->comm;
+  const uint64_t block = bytes / sizeof(float) / comm.size() * sizeof(float);
+  const tn_span all = TN_TRY(zeros_.slice(0, block * comm.size()));
+  const tn_span own = TN_TRY(zeros_.slice(comm.rank() * block, block));
+  return collective(*lane_, all, own);
+}
+
+}  // namespace tenon::overlap

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// trial.hpp: the collectives of a step, tried on zeros so that they can be timed.
+//
+// Invariant: every rank tries the same ones in the same order, with the same sizes.
+#pragma once
+
+#include "overlap/lane.hpp"
+
+#include <tenon/comm_hook.hpp>
+#include <tenon/device.hpp>
+
+#include <functional>
+
+namespace tenon::overlap {
+
+// `all` is what takes part: what is reduced, or what the ranks' blocks make; `own` is this rank's block.
+using Collective = std::function<Status(Lane& lane, const tn_span& all, const tn_span& own)>;
+
+// Of `hook`, which outlives it, if that has a name.
+Collective all_reduce_by(const CommHook& hook);
+Collective reduce_scatter();
+Collective all_gather();
+
+class Trial {
+ public:
+  static constexpr uint64_t smallest = 256, largest = 16 << 20;  // bytes of a trial
+
+  // With room for trials of up to `bytes`, rounded within smallest and largest. [one thread; may fail]
+  static Result<Trial> open(Device& device, Lane& lane, uint64_t bytes);
+  uint64_t bytes() const noexcept { return zeros_.bytes(); }
+  // Enqueues one of `bytes`. [one thread; does not block; may fail]
+  Status run(const Collective& collective, uint64_t bytes);
+  Lane& lane() noexcept { return *lane_; }
+
+ private:
+  Lane* lane_ = nullptr;
+  Buffer zeros_{};
+};
+
+}  // namespace tenon::overlap
