@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The benchmark of calls: launch, record, wait, the pool, and work handed to a stream's worker.
+// The benchmark of calls: launch, record, wait, the pool, work handed to a stream's worker, and what a plugin supports.
 //
 // Invariant: standard output carries one JSON object a line and nothing else.
 #include "rows.hpp"
@@ -33,4 +33,5 @@ int main() {
   bench::author_rows();
   bench::pool_rows();
   bench::stream_rows();
+  bench::supports_rows();
 }

@@ -4,6 +4,8 @@
 
 #include "../row.hpp"
 
+#include <tenon/device.hpp>
+
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -13,9 +15,13 @@ namespace bench {
 // Allocations by operator new since the start, of all threads.
 uint64_t allocations();
 
+// The CPU plugin's first device. [any-thread; may block; may fail]
+tenon::Result<tenon::Device> cpu();
+
 void launch_rows();
 void author_rows();
 void pool_rows();
 void stream_rows();
+void supports_rows();
 
 }  // namespace bench

@@ -135,15 +135,6 @@ Row measured(const char* name, tenon::Stream& stream, const Repeat& repeat, cons
   return row;
 }
 
-tenon::Result<tenon::Device> cpu() {
-  const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
-  tenon::RuntimeOptions options{
-      .use_environment = false, .use_install_path = false, .probe = tenon::Probe::off};
-  options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
-  auto runtime = TN_TRY(tenon::Runtime::open(std::move(options)));
-  return runtime.device("cpu");
-}
-
 // Fifty small kernels until they are done: as one capture, and launched one by one.
 void replay_row(tenon::Device& device, tenon::Stream& stream) {
   tenon::FragmentBuilder builder;
@@ -165,6 +156,15 @@ void replay_row(tenon::Device& device, tenon::Stream& stream) {
 }
 
 }  // namespace
+
+tenon::Result<tenon::Device> cpu() {
+  const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
+  tenon::RuntimeOptions options{
+      .use_environment = false, .use_install_path = false, .probe = tenon::Probe::off};
+  options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
+  auto runtime = TN_TRY(tenon::Runtime::open(std::move(options)));
+  return runtime.device("cpu");
+}
 
 void stream_rows() {
   auto device = cpu();
