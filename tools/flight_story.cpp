@@ -251,7 +251,8 @@ Result<std::string> tell_flight(const std::string& folder) {
     auto record = read_flight(text);
     if (!record.ok())
       return Status(record.code(), "'" + entry.path().string() + "': " + std::string(record.message()));
-    communicators[{record->communicator, record->serial}].push_back(*std::move(record));
+    auto& of = communicators[{record->communicator, record->serial}];
+    of.push_back(*std::move(record));
   }
   if (communicators.empty())
     return Status(TN_NOT_FOUND, "no flight record in '" + folder +

@@ -55,7 +55,7 @@ Status check_costs(std::span<const CommTarget::Measured> costs) {
 
 Result<Hierarchy> Hierarchy::create(const Communicator& world, HierarchyOptions options) {
   TN_TRY(check_costs(options.costs));
-  const auto flat = world.state();
+  const auto& flat = world.state();
   const auto staged = std::dynamic_pointer_cast<Staged>(flat);
   const auto below = staged ? staged->carrying() : flat;
   if (std::dynamic_pointer_cast<Hierarchical>(below))

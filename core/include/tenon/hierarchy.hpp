@@ -59,8 +59,9 @@ class TN_API Hierarchy {
   // [all ranks, options alike but for `group`; blocks; may fail]
   static Result<Hierarchy> create(const Communicator& world, HierarchyOptions options = {});
 
-  // All of it as one communicator: an all-reduce goes the route that is forced or the cheapest, all else goes flat. Its
-  // abort and destroy are the hierarchy's; `world` survives the latter, and is destroyed after it.
+  // All of it as one communicator: an all-reduce goes the route that is forced or the cheapest, all else goes flat; messages
+  // of a group progress beside its routed operations, as in any group. Its abort and destroy are the hierarchy's; `world`
+  // survives the latter, and is destroyed after it.
   Communicator& communicator() noexcept { return whole_; }
   // As Communicator::submit, with the route of this group's all-reduces; those that cannot go there go as `route_of` says.
   // [stream's thread, one submit at a time; may block; may fail]

@@ -189,6 +189,17 @@ TEST_CASE("faults: ranks that never join are named by those who did") {
   check_all(outcomes, TN_TIMEOUT, "missing: 2, 3");
 }
 
+TEST_CASE("faults: a rank 0 that never joins is named by those who wait for its id") {
+  World world;
+  const auto outcomes = as_threads(2, [&](uint32_t other) {
+    auto made = Communicator::create(world.device, world.store, other + 1, 3,
+                                     {.timeout = std::chrono::milliseconds(300)});
+    return made.ok() ? Status() : std::move(made).failure();
+  });
+  check_all(outcomes, TN_TIMEOUT,
+            "communicator 'world': rank 0 did not come to its creation within 0.3 s: all ranks");
+}
+
 TEST_CASE("faults: ranks that disagree about their number are told so") {
   World world;
   const auto outcomes = as_threads(2, [&](uint32_t rank) {
