@@ -244,9 +244,10 @@ size_t Segments::ranks_on(const system::Processors& processors) {
     std::map<int32_t, size_t> here;
     for (uint32_t q = 0; q < segment->size(); ++q) {
       const Slot& slot = segment->slot(q);
+      if (slot.settled.load() == 0 || slot.gone.load() != 0) continue;
       const bool shares = std::inner_product(processors.begin(), processors.end(), slot.processors.begin(),
                                              false, std::logical_or<>(), std::bit_and<>());
-      if (shares && slot.settled.load() != 0 && slot.gone.load() == 0) ++here[slot.process.load()];
+      if (shares) ++here[slot.process.load()];
     }
     for (const auto& [process, ranks] : here) most[process] = std::max(most[process], ranks);
   }

@@ -98,7 +98,8 @@ class Stage {
 
   // One row for each rival, all with the same runs of ours.
   void measure(const std::string& what, const std::string& of, Contestant& ours, const Work& work) {
-    const bool limited = work.form != Form::barrier && (work.load != Load::bytes || work.bytes >= large);
+    // No floor for what is written and read: on it ranks would take each other's lines at any moment of that, which costs more.
+    const bool limited = work.form == Form::back_to_back && (work.load != Load::bytes || work.bytes >= large);
     take_turns({.name = row_name(what) + of, .unit = "us"}, ours, rivals_, work, limited ? limit_ : nullptr);
   }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace comm_test {
@@ -36,6 +37,17 @@ inline size_t mapped_of(const std::string& name) {
     inodes.insert(inode);
   }
   return inodes.size();
+}
+
+// Where the one memory of this name lies in this process.
+inline std::pair<uintptr_t, uintptr_t> range_of(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:" + name) == std::string::npos) continue;
+    const size_t dash = line.find('-');
+    return {std::stoull(line, nullptr, 16), std::stoull(line.substr(dash + 1), nullptr, 16)};
+  }
+  return {0, 0};
 }
 
 }  // namespace comm_test
