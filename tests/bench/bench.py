@@ -19,6 +19,7 @@ import argparse
 import fnmatch
 import functools
 import json
+import math
 import os
 import pathlib
 import platform
@@ -71,6 +72,17 @@ def quartile_range(values):
         return 0.0
     quarters = statistics.quantiles(values, n=4, method="inclusive")
     return quarters[2] - quarters[0]
+
+
+def interval(values):
+    """Between which of the values the median of all there could be lies, with 95 % at least: by their order alone, whatever their
+    distribution. None for fewer than six, which cannot say."""
+    count, ordered = len(values), sorted(values)
+    outside, rank = 0.0, 0  # the first `rank` are left out at either end, at `outside` each
+    while outside + math.comb(count, rank) / 2**count <= 0.025:
+        outside += math.comb(count, rank) / 2**count
+        rank += 1
+    return None if rank == 0 else [ordered[rank - 1], ordered[count - rank]]
 
 
 def pairwise_ratios(row):
@@ -169,6 +181,7 @@ def report_row(row, targets):
         "theirs": figure(theirs, row["judge"], row["unit"]) if theirs else None, "unit": row["unit"],
         "ratio": measured["ratio"],
         "spread": quartile_range(ratios) if ratios else quartile_range(row["ours"]) / middle if middle else 0.0,
+        "interval": interval(ratios),
         "limit_fraction": fraction,
         "target": "; ".join(describe_target(target) for target in mine) or None,
         "met": met,
@@ -179,7 +192,7 @@ def unmeasured(name, peer, why, targets):
     """The row that stands for what nobody measured."""
     unit = next((target["unit"] for target in targets if "unit" in target), None)
     return {"name": name, "peer": f"{peer or 'none'} (missing: {why})", "ours": None, "theirs": None, "unit": unit,
-            "ratio": None, "spread": None, "limit_fraction": None,
+            "ratio": None, "spread": None, "interval": None, "limit_fraction": None,
             "target": "; ".join(describe_target(target) for target in targets) or None, "met": None}
 
 

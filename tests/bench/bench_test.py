@@ -32,6 +32,12 @@ class Figures(unittest.TestCase):
         done = bench.report_row(row(ours=[1, 10, 100], theirs=[2, 10, 50]), [])
         self.assertEqual(done["ratio"], 1.0)
 
+    def test_the_interval_holds_the_median_by_the_order_of_the_ratios(self):
+        self.assertIsNone(bench.interval([1.0] * 5))
+        self.assertEqual(bench.interval([6, 1, 5, 2, 4, 3]), [1, 6])  # 1/32 is outside
+        self.assertEqual(bench.interval(list(range(1, 10))), [2, 8])
+        self.assertEqual(bench.interval(list(range(1, 21))), [6, 15])  # as tables of the sign test have it
+
     def test_spread_is_the_quartile_range_of_the_pairs(self):
         done = bench.report_row(row(ours=[1, 1, 1, 1, 1], theirs=[1, 2, 3, 4, 5]), [])
         self.assertEqual(done["spread"], 2.0)
@@ -42,7 +48,7 @@ class Figures(unittest.TestCase):
 
     def test_keys_are_exactly_the_ten(self):
         self.assertEqual(list(bench.report_row(row(), [])), [
-            "name", "peer", "ours", "theirs", "unit", "ratio", "spread", "limit_fraction", "target", "met"])
+            "name", "peer", "ours", "theirs", "unit", "ratio", "spread", "interval", "limit_fraction", "target", "met"])
 
 
 class Verdicts(unittest.TestCase):

@@ -23,7 +23,7 @@ PAGE = """# Performance
 
 Every figure comes from a run of the suite named above it, with its peers and limits measured in turn in the same run. A ratio
 above 1 means that Tenon is faster; its spread is the interquartile range of the run-by-run ratios (without a peer: of the runs,
-over their median). A black mark is the [target](../tests/bench/targets.toml). What a missing peer or limit
+over their median), and its 95 % interval that of its median, by the order of the ratios. A black mark is the [target](../tests/bench/targets.toml). What a missing peer or limit
 would decide is neither met nor missed. [tests/bench](../tests/bench/README.md) says how the figures are made.
 """
 GROWTH = re.compile(r"(.+)/(\d+)k$")  # fuse/blocks/10k
@@ -92,13 +92,17 @@ def cell(value, digits=4):
     return "" if value is None else bench.number(value, digits)
 
 
+def span(interval):
+    return "" if not interval else f"{interval[0]:.3g} to {interval[1]:.3g}"
+
+
 def table(rows):
-    lines = ["| row | peer | ours | theirs | unit | ratio | spread | of the limit | target | |", "|" + "---|" * 10]
+    lines = ["| row | peer | ours | theirs | unit | ratio | spread | 95 % | of the limit | target | |", "|" + "---|" * 11]
     for row in rows:
         fraction = "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"
         words = {True: "met", False: "**missed**", None: ""}[row["met"]]
         cells = [row["name"], row["peer"] or "", cell(row["ours"]), cell(row["theirs"]), row["unit"] or "",
-                 cell(row["ratio"], 3), cell(row["spread"], 2), fraction, row["target"] or "", words]
+                 cell(row["ratio"], 3), cell(row["spread"], 2), span(row.get("interval")), fraction, row["target"] or "", words]
         lines.append("| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |")
     return "\n".join(lines)
 

@@ -69,7 +69,7 @@ void tell(const std::string& name, const std::vector<Rider>& riders) {
 }  // namespace
 
 void contest(const std::string& name, std::vector<Rider> riders) {
-  std::fprintf(stderr, "bench train: %s\n", name.c_str());
+  std::fprintf(stderr, "bench: %s, %s\n", name.c_str(), riders.back().name.c_str());
   check_sizes(riders);
   race(riders);
   tell(name, riders);

@@ -15,7 +15,7 @@ namespace bench {
 
 // What is trained: all racers of a contest train the same.
 struct Task {
-  std::string model{};  // "resnet50", "transformer"
+  std::string model{};  // as bench_train_rank knows it
   uint32_t batch = 16;  // of all ranks together
   uint32_t ranks = 1;
   std::string device = "cpu";  // or "cuda": the batch is there already

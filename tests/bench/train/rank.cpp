@@ -123,20 +123,21 @@ class Rank {
   Result<TrainingGraph> training(uint32_t ranks) {
     TrainingOptions options = s_.strategy.training();
     options.ranks = ranks;
-    if (s_.model == "resnet50") return residual(std::move(options));
+    if (s_.model == "resnet50") return residual(50, 224, 1000, std::move(options));
+    if (s_.model == "resnet20") return residual(20, 32, 10, std::move(options));
     if (s_.model == "transformer") return decoding(std::move(options));
     if (s_.model == "digits") return digits(std::move(options));
     return Status(TN_NOT_FOUND, "there is no model '" + s_.model + "'");
   }
 
-  Result<TrainingGraph> residual(TrainingOptions options) {
+  Result<TrainingGraph> residual(int depth, int64_t size, int64_t classes, TrainingOptions options) {
     const resnet::Network network(
-        {.depth = 50, .batch = s_.batch, .channels = 3, .size = 224, .classes = 1000});
+        {.depth = depth, .batch = s_.batch, .channels = 3, .size = size, .classes = classes});
     options.optimizer = {
         .op = Op::momentum, .rate = 0.01, .attributes = {{"momentum", 0.9}, {"weight_decay", 1e-4}}};
     options.renewed = network.renewed();
-    images_ = random_numbers(s_.batch * 3 * 224 * 224);
-    first_ = random_words(s_.batch, 1000, 7);
+    images_ = random_numbers(s_.batch * 3 * size * size);
+    first_ = random_words(s_.batch, static_cast<uint32_t>(classes), 7);
     inputs_ = {fed("image", images_), fed("label", first_)};
     return training_graph(network.graph(), "loss", options);
   }
