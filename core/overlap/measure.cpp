@@ -10,7 +10,7 @@
 namespace tenon::overlap {
 namespace {
 
-constexpr int repeats = 4;  // of which the first is not counted
+constexpr int repeats = 3;  // behind one that is not counted
 constexpr double nominal_latency_ns = 20'000, nominal_ns_per_byte = 0.2;
 
 Result<double> time_once(Trial& trial, const Collective& collective, uint64_t bytes) {
@@ -20,11 +20,13 @@ Result<double> time_once(Trial& trial, const Collective& collective, uint64_t by
   return static_cast<double>(base::now_ns() - start);
 }
 
-Result<double> least_time(Trial& trial, const Collective& collective, uint64_t bytes) {
+// The one in the middle: steps meet what else a machine does as often.
+Result<double> usual_time(Trial& trial, const Collective& collective, uint64_t bytes) {
   TN_TRY(time_once(trial, collective, bytes));
-  double least = TN_TRY(time_once(trial, collective, bytes));
-  for (int i = 2; i < repeats; ++i) least = std::min(least, TN_TRY(time_once(trial, collective, bytes)));
-  return least;
+  std::vector<double> times;
+  for (int i = 0; i < repeats; ++i) times.push_back(TN_TRY(time_once(trial, collective, bytes)));
+  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
+  return times[repeats / 2];
 }
 
 Result<CostTable> measured(Device& device, Trial& trial, const Collective& collective) {
@@ -32,7 +34,7 @@ Result<CostTable> measured(Device& device, Trial& trial, const Collective& colle
   for (uint64_t bytes = Trial::smallest; bytes < trial.bytes(); bytes *= 16) sizes.push_back(bytes);
   sizes.push_back(trial.bytes());
   std::vector<double> times;
-  for (const uint64_t size : sizes) times.push_back(TN_TRY(least_time(trial, collective, size)));
+  for (const uint64_t size : sizes) times.push_back(TN_TRY(usual_time(trial, collective, size)));
   TN_TRY(greatest(device, trial.lane(), times));
   std::vector<CostTable::Point> points;
   for (size_t i = 0; i < sizes.size(); ++i) points.push_back({sizes[i], times[i]});
@@ -109,9 +111,10 @@ Status Arrivals::close() {
   }
   const double last = since.empty() ? 0 : *std::max_element(since.begin(), since.end());
   for (size_t i = 0; i < marks_.size(); ++i) {
-    const double found = marks_[i].host_ns == 0 ? last : since[i];
-    least_ns_[i] = backwards_ == 0 ? found : std::min(least_ns_[i], found);
+    if (marks_[i].host_ns == 0) since[i] = last;
   }
+  if (backwards_ == 0 || last < *std::max_element(quickest_.begin(), quickest_.end()))
+    quickest_ = std::move(since);
   std::fill(marks_.begin(), marks_.end(), Mark());
   ++backwards_;
   return {};
@@ -119,8 +122,8 @@ Status Arrivals::close() {
 
 Result<bool> Arrivals::take(Device& device, Lane& lane, StepProfile& step) {
   if (backwards_ == 0) return false;
-  TN_TRY(greatest(device, lane, least_ns_));
-  for (size_t i = 0; i < least_ns_.size(); ++i) step.gradients[i].ready_ns = least_ns_[i];
+  TN_TRY(greatest(device, lane, quickest_));
+  for (size_t i = 0; i < quickest_.size(); ++i) step.gradients[i].ready_ns = quickest_[i];
   backwards_ = 0;
   return true;
 }

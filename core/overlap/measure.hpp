@@ -19,10 +19,10 @@ void set_nominal_costs(CommTarget& target);
 // is what reduces. [all ranks; blocks; may fail]
 Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, const CommHook& hook,
                      CommTarget& target);
-// When gradients became ready in some steps: the least of what was measured, since backward began.
+// When gradients became ready, since backward began, in the quickest of some steps.
 class Arrivals {
  public:
-  explicit Arrivals(size_t gradients = 0) : marks_(gradients), least_ns_(gradients) {}
+  explicit Arrivals(size_t gradients = 0) : marks_(gradients), quickest_(gradients) {}
 
   // A backward begins behind what is on `stream`. [stream's thread; may fail]
   Status begin(Stream& stream);
@@ -44,7 +44,7 @@ class Arrivals {
 
   Mark begin_{};
   std::vector<Mark> marks_;
-  std::vector<double> least_ns_;
+  std::vector<double> quickest_;
   Stream aside_{};  // that follows points of other streams
   bool clock_ = true;
   uint32_t backwards_ = 0;

@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace tenon::overlap {
+namespace {
+
+constexpr uint64_t room = 4 * Trial::largest, cache_line = 64;
+
+}  // namespace
 
 Collective all_reduce_by(const CommHook& hook) {
   return [&hook](Lane& lane, const tn_span& all, const tn_span&) {
@@ -28,17 +33,19 @@ Collective all_gather() {
 Result<Trial> Trial::open(Device& device, Lane& lane, uint64_t bytes) {
   Trial out;
   out.lane_ = &lane;
-  out.zeros_ =
-      TN_TRY(device.allocate(lane.stream, std::clamp(bytes, 2 * smallest, largest) / smallest * smallest));
+  out.most_ = std::clamp(bytes, 2 * smallest, largest) / smallest * smallest;
+  out.zeros_ = TN_TRY(device.allocate(lane.stream, std::clamp(bytes, out.most_, room)));
   TN_TRY(lane.stream.fill(out.zeros_));
   return out;
 }
 
 Status Trial::run(const Collective& collective, uint64_t bytes) {
   const Communicator& comm = lane_->comm;
-  const uint64_t block = bytes / sizeof(float) / comm.size() * sizeof(float);
-  const tn_span all = TN_TRY(zeros_.slice(0, block * comm.size()));
-  const tn_span own = TN_TRY(zeros_.slice(comm.rank() * block, block));
+  const uint64_t block = bytes / sizeof(float) / comm.size() * sizeof(float), size = block * comm.size();
+  if (at_ + size > zeros_.bytes()) at_ = 0;
+  const tn_span all = TN_TRY(zeros_.slice(at_, size));
+  const tn_span own = TN_TRY(zeros_.slice(at_ + comm.rank() * block, block));
+  at_ += (size + cache_line - 1) / cache_line * cache_line;
   return collective(*lane_, all, own);
 }
 

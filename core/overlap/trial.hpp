@@ -25,16 +25,18 @@ class Trial {
  public:
   static constexpr uint64_t smallest = 256, largest = 16 << 20;  // bytes of a trial
 
-  // With room for trials of up to `bytes`, rounded within smallest and largest. [one thread; may fail]
+  // Of gradients of `bytes`; trials are of as many at most, within smallest and largest. [one thread; may fail]
   static Result<Trial> open(Device& device, Lane& lane, uint64_t bytes);
-  uint64_t bytes() const noexcept { return zeros_.bytes(); }
+  uint64_t bytes() const noexcept { return most_; }
   // Enqueues one of `bytes`. [one thread; does not block; may fail]
   Status run(const Collective& collective, uint64_t bytes);
   Lane& lane() noexcept { return *lane_; }
 
  private:
   Lane* lane_ = nullptr;
-  Buffer zeros_{};
+  Buffer
+      zeros_{};  // more than a trial takes: each finds others than the one before, as cold as gradients are
+  uint64_t most_ = 0, at_ = 0;
 };
 
 }  // namespace tenon::overlap
