@@ -37,8 +37,8 @@ struct CommState : std::enable_shared_from_this<CommState> {
   Store store;
   uint32_t rank = 0, size = 1;
   CommOptions options{};
-  std::string
-      key{};  // what its entries in the store begin with: the same on all its ranks, and no other communicator's
+  // What its entries in the store begin with: the same on all its ranks, and no other communicator's.
+  std::string key{};
   tn_comm_limits limits{};
 };
 

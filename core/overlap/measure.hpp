@@ -19,6 +19,7 @@ void set_nominal_costs(CommTarget& target);
 // is what reduces. [all ranks; blocks; may fail]
 Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, const CommHook& hook,
                      CommTarget& target);
+
 // When gradients became ready, since backward began, in the quickest of some steps.
 class Arrivals {
  public:

@@ -261,8 +261,8 @@ struct Replan {
   double drift = 0;  // of the predicted step
   std::string reason{};
 };
-// For what has been measured since, computing alone: due between steps, with nothing in flight, when the step would take longer or shorter than
-// planned by more than replan_drift of it. TN_INVALID as `predict`. [any-thread; does not block; may fail]
+// For what has been measured since, computing alone: due between steps, with nothing in flight, when the step would take longer or
+// shorter than planned by more than replan_drift of it. TN_INVALID as `predict`. [any-thread; does not block; may fail]
 TN_API Result<Replan> judge_replan(const CommPlan& plan, const StepProfile& measured,
                                    const CommTarget& target, bool between_steps, uint32_t in_flight);
 

@@ -61,8 +61,8 @@ struct Slot {
   // Written by the rank at each step.
   alignas(128) std::atomic<uint32_t> epoch;  // steps it has finished
   std::atomic<uint32_t> beat;                // changes as it works on a long step
-  std::atomic<uint32_t>
-      freed;  // how often its process gave shared memory back: what others mapped may be stale
+  // How often its process gave shared memory back: what others mapped may be stale.
+  std::atomic<uint32_t> freed;
   // Read by whoever finishes a step, written around sleep only.
   alignas(128) std::atomic<uint32_t> asleep;
   std::atomic<uint32_t> bell;   // what it sleeps on
