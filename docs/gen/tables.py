@@ -174,15 +174,42 @@ def values_of(option):
 GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(\w+|\d ranks) \| (?:(\w+)=)?[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
 
 
-def gains(root):
-    """{option: what it gained}, of the benchmark `train` as docs/performance.md has it."""
+# The row is named after the step and what both have set; the peer is the option with the value that the default is compared with.
+CHOICE = re.compile(r"^\| (\w+)/(\d ranks?)([^|]*) \| (\w+)=([^|]*?) \|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
+
+# Options of which no time is measured, because there is no other value to compare with, or none that a time depends on.
+NO_TIME = {
+    "fusion_off": "names; all off: `enable_auto_fusion`, `fuse_patterns`",
+    "must_fuse": "names of your graph", "never_fuse": "names of your graph", "stop_gradient": "names of your graph",
+    "custom_white_list": "names; all of them: `amp`", "custom_black_list": "names; all of them: `amp`",
+    "init_loss_scaling": "which steps are bad, not how long one takes", "incr_every_n_steps": "as init_loss_scaling",
+    "decr_every_n_nan_or_inf": "as init_loss_scaling", "incr_ratio": "as init_loss_scaling", "decr_ratio": "as init_loss_scaling",
+    "fuse_broadcast_ops": "the other value has no effect", "replan_drift": "a threshold of what `measure_every` finds",
+    "fraction_of_gpu_memory_to_use": "a limit",
+}
+
+
+def measured(root, suite):
+    """The section of a suite in docs/performance.md, or ""."""
     page = root / "docs/performance.md"
     page = page.read_text(encoding="utf-8") if page.exists() else ""
-    train = re.search(r"^## train\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    found = re.search(rf"^## {suite}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    return found[1] if found else ""
+
+
+def gains(root):
+    """{option: what it gained}, of the benchmarks `train` and `options` as docs/performance.md has them."""
     out = {}
-    for model, dtype, row, changed, ratio, spread in GAIN.findall(train[1] if train else ""):
+    for model, dtype, row, changed, ratio, spread in GAIN.findall(measured(root, "train")):
         step = f"{model} {dtype}, {row}" if changed else f"{model} {dtype}"
         out.setdefault(changed or row, []).append(f"{step}: × {ratio} (spread {spread})")
+    choices = measured(root, "options")
+    for model, ranks, base, option, other, ratio, spread in CHOICE.findall(choices):
+        step = model + ("" if ranks == "1 rank" else f", {ranks}") + base
+        out.setdefault(option, []).append(f"{step}: × {ratio} against `{other}` (spread {spread})")
+    for row in option_rows(root) if choices else []:
+        if row["name"] not in out and row["name"] not in NO_TIME and row["reader"] not in ("fixed", "nobody"):
+            raise LookupError(f"{STRATEGY}: {row['name']}: no time is measured (tests/bench/options), and nothing says why")
     return {option: "<br>".join(words) for option, words in out.items()}
 
 
@@ -195,9 +222,9 @@ def strategy(root):
             also = "".join(f"<br>`{alias}`" for alias in row["aliases"].split())
             read_by = READERS[row["reader"]].format(row["detail"].replace(" ", ", ") if row["reader"] == "pattern" else row["detail"])
             cells.append((f"`{row['name']}`{also}", values_of(row), f"`{default_of(row)}`", f"`{row['documents']}`" if row["documents"] else "",
-                          cell(row["what"]), cell(row["when"]), read_by, gained.get(row["name"], "")))
+                          cell(row["what"]), cell(row["when"]), read_by, gained.get(row["name"], NO_TIME.get(row["name"], ""))))
         out.append(f"### [{section}]\n\n" + table(("option", "values", "default", "documents", "what it does", "when it helps", "who acts on it",
-                                                   "a step, on or as it is by default, against off"), cells))
+                                                   "a step is × as fast: on against off, or as by default against another value"), cells))
     return "\n".join(out)
 
 

@@ -13,6 +13,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -67,7 +68,8 @@ class Networks {
   bool shape_flows(const std::string& rate) const {
     bool done = made_;
     for (const std::string& name : names_) {
-      const std::string file = "/tmp/" + name + ".tc", to = " dev " + name + " parent 1: ";
+      const std::string file = std::filesystem::temp_directory_path() / (name + ".tc"),
+                        to = " dev " + name + " parent 1: ";
       std::ofstream batch(file);
       batch << "qdisc replace dev " << name << " root handle 1: htb\n";
       for (int i = 0; i < classes; ++i) {
