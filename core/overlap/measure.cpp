@@ -10,7 +10,7 @@
 namespace tenon::overlap {
 namespace {
 
-constexpr int repeats = 3;  // behind one that is not counted
+constexpr int repeats = 7;  // behind one that is not counted
 constexpr double nominal_latency_ns = 20'000, nominal_ns_per_byte = 0.2;
 
 Result<double> time_once(Trial& trial, const Collective& collective, uint64_t bytes) {
