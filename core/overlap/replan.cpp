@@ -14,7 +14,6 @@ namespace {
 
 using overlap::Costs;
 using overlap::Load;
-using overlap::Progress;
 using overlap::Sending;
 using overlap::Transfer;
 

@@ -44,7 +44,7 @@ def bars(rows, targets, key, kind):
     """What a chart of bars shows: (label, figure, target or None, met) of every row that has the figure."""
     out, seen = [], set()
     for row in rows:
-        if row[key] is None:
+        if not row[key]:  # a time of nothing has no place on a scale of ratios
             continue
         aims = targets_of(row, targets, kind)
         name = label(row, rows) if key == "ratio" else row["name"]

@@ -88,6 +88,10 @@ class Bars(unittest.TestCase):
         self.assertEqual(report.bars(ROWS, targets, "ratio", "min_ratio"),
                          [("add / torch eager", 4.0, 2, True), ("add / torch compile", 1.0, 2, False)])
 
+    def test_a_ratio_of_nothing_is_left_out(self):
+        nothing = dict(ROWS[0], ratio=0.0)
+        self.assertEqual(report.bars([nothing, ROWS[1]], [], "ratio", "min_ratio"), [("add / torch compile", 1.0, None, None)])
+
     def test_twice_as_fast_is_half_as_far_as_four_times(self):
         picture = chart.ratio_bars([("a", 2.0, None, None), ("b", 4.0, 2.0, True), ("c", 0.5, None, False)])
         two, four, half = [(float(bar.get("x")), float(bar.get("width"))) for bar in list(elements(picture, "rect"))[1:]]
