@@ -86,9 +86,9 @@ TEST_CASE("tables: a minimal plugin has every function, its own where it gave on
 TEST_CASE("tables: what the host does instead is told in words") {
   Given given;
   const auto tables = given.complete();
-  for (const char* word :
-       {"kernels: none (memory and copies only)", "strided copies: row by row",
-        "host calls: the stream is synchronised", "promises: synchronous, the host blocks", "timestamps: none"}) {
+  for (const char* word : {"kernels: none (memory and copies only)", "strided copies: row by row",
+                           "host calls: the stream is synchronised", "promises: synchronous, the host blocks",
+                           "timestamps: none"}) {
     CHECK(has(tables->emulated, word));
   }
   given.stream.timestamp = [](tn_stream*, uint64_t, uint64_t*, tn_error*) -> int32_t { return TN_OK; };
