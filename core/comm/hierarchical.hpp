@@ -39,8 +39,8 @@ class Hierarchical final : public detail::CommState, public runtime::Witness {
   Status check(const CommOp& op) const;
   Status failed(Status why, bool midway);
 
-  Stream
-      aside_;  // for messages beside routed operations, made when there are some; ends after what was put there
+  // For messages beside routed operations, made when there are some; ends after what was put there.
+  Stream aside_{};
   const std::shared_ptr<CommState> flat_;
   const std::shared_ptr<const Hierarchy::State> state_;
   std::shared_ptr<CommState> group_, leaders_, shards_;  // null where this rank has no part

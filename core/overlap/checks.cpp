@@ -65,9 +65,9 @@ Status check_target(const CommTarget& target) {
   if (target.alignment < 8 || !std::has_single_bit(target.alignment))
     return wrong(target.name + ": alignment = " + std::to_string(target.alignment) +
                  " is not a power of two from 8 on");
-  if (target.max_streams < 1 || target.max_streams > 64)
+  if (target.max_streams < 1 || target.max_streams > most_streams)
     return wrong(target.name + ": max_streams = " + std::to_string(target.max_streams) +
-                 " is not from 1 to 64");
+                 " is not from 1 to " + std::to_string(most_streams));
   if (!std::isfinite(target.flows) || target.flows <= 0)
     return wrong(target.name + ": flows = " + std::to_string(target.flows) + " is not a positive number");
   const Contention& contention = target.contention;

@@ -8,6 +8,9 @@
 
 namespace tenon::overlap {
 
+// Of a target.
+inline constexpr uint32_t most_streams = 64;
+
 // TN_INVALID naming the gradient, figure or option that cannot be.
 Status check(const StepProfile& step, const CommTarget& target, const OverlapOptions& options);
 

@@ -88,26 +88,21 @@ Status Arrivals::note(uint32_t gradient, Device& device, Stream& stream, const P
   return {};
 }
 
-// By the device's clock, until that turns out to be none.
-Result<uint64_t> Arrivals::time_of(const Mark& mark) {
+Result<uint64_t> Arrivals::time_of(const Mark& mark) const {
   if (!clock_) return mark.host_ns;
   TN_TRY(mark.point.sync());
-  const auto time = mark.point.timestamp();
-  clock_ = time.ok();
-  return clock_ ? *time : mark.host_ns;
+  return mark.point.timestamp();
 }
 
+// Without a clock on the device it is the order and pace in which kernels were enqueued.
 Status Arrivals::close() {
+  clock_ = clock_ && time_of(begin_).code() != TN_UNSUPPORTED;
+  const uint64_t begin = TN_TRY(time_of(begin_));
   std::vector<double> since(marks_.size(), 0.0);
-  const bool had_clock = clock_;
-  for (int attempt = 0; attempt < 2; ++attempt) {
-    const uint64_t begin = TN_TRY(time_of(begin_));
-    for (size_t i = 0; i < marks_.size(); ++i) {
-      if (marks_[i].host_ns == 0) continue;
-      const uint64_t time = TN_TRY(time_of(marks_[i]));
-      since[i] = time > begin ? static_cast<double>(time - begin) : 0;
-    }
-    if (clock_ == had_clock) break;  // else once more: by the order and pace in which kernels were enqueued
+  for (size_t i = 0; i < marks_.size(); ++i) {
+    if (marks_[i].host_ns == 0) continue;
+    const uint64_t time = TN_TRY(time_of(marks_[i]));
+    since[i] = time > begin ? static_cast<double>(time - begin) : 0;
   }
   const double last = since.empty() ? 0 : *std::max_element(since.begin(), since.end());
   for (size_t i = 0; i < marks_.size(); ++i) {

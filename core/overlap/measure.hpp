@@ -41,7 +41,7 @@ class Arrivals {
     uint64_t host_ns = 0;  // where the device has no clock; 0: not noted
   };
   Result<Mark> mark(Stream& stream) const;
-  Result<uint64_t> time_of(const Mark& mark);
+  Result<uint64_t> time_of(const Mark& mark) const;
 
   Mark begin_{};
   std::vector<Mark> marks_;

@@ -188,7 +188,7 @@ class Planner {
         if (best.row != nullptr && nothing_to_gain(best)) break;
         drafts(pieces, exact(pieces, n, spare), n, consider);
         if (target_.contention)  // gradients come later than alone: as late as by the best so far
-          drafts(pieces, exact(pieces, n, spare, Progress(best.timing.progress)), n, consider);
+          drafts(pieces, exact(pieces, n, spare, best.timing.progress), n, consider);
         // Many small buckets serve what one end does not show: several streams at once, parameters that come early.
         if (early() || options_.sharded) drafts(pieces, exact(pieces, n, never_joined), n, consider);
         if (early() || options_.sharded || n > 1) drafts(pieces, small_buckets(pieces), n, consider);
@@ -268,11 +268,7 @@ class Planner {
 
   Draft draft(const std::vector<Piece>& pieces, Cuts cuts, uint32_t streams, bool need_first) const {
     Draft out{.row = &pieces, .cuts = std::move(cuts)};
-    out.sending = {.streams = streams,
-                   .flows = target_.flows,
-                   .contention = target_.contention,
-                   .sync = options_.sync_nccl_allreduce,
-                   .sharded = options_.sharded};
+    out.sending = sending(streams, target_, options_);
     const std::vector<Load> loads = loads_of(pieces, out.cuts);
     out.order.resize(loads.size());
     std::iota(out.order.begin(), out.order.end(), 0u);

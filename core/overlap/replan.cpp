@@ -14,20 +14,18 @@ namespace {
 
 using overlap::Costs;
 using overlap::Load;
-using overlap::Sending;
 using overlap::Transfer;
 
 std::vector<Load> loads_in(const CommPlan& plan, const StepProfile& step) {
   std::vector<Load> out;
   for (const Bucket& bucket : plan.buckets()) {
     Load load{.needed = bucket.needed_ns, .bytes = bucket.bytes, .stream = bucket.stream};
-    load.parameter = bucket.members.empty() ? 0 : UINT32_MAX;
     bool first = true;
     for (const BucketMember& member : bucket.members) {
       const Gradient& gradient = step.gradients[member.gradient];
       load.ready = std::max(load.ready, gradient.ready_ns);
       load.needed = first ? gradient.needed_ns : std::min(load.needed, gradient.needed_ns);
-      load.parameter = std::min(load.parameter, member.gradient);
+      load.parameter = first ? member.gradient : std::min(load.parameter, member.gradient);
       first = false;
     }
     out.push_back(load);
@@ -53,14 +51,6 @@ std::string difference(const std::vector<Gradient>& planned, const std::vector<G
   return "";
 }
 
-Sending sending_of(const CommPlan& plan, const CommTarget& target) {
-  return {.streams = plan.streams(),
-          .flows = target.flows,
-          .contention = target.contention,
-          .sync = plan.options().sync_nccl_allreduce,
-          .sharded = plan.options().sharded};
-}
-
 }  // namespace
 
 // On the clock nothing is disturbed any more: collectives start as they did, and computing is as far as they left it.
@@ -69,7 +59,8 @@ StepProfile overlap::alone(const CommPlan& plan, StepProfile measured, const Com
   std::vector<Transfer> transfers = transfers_of(loads_in(plan, measured), Costs(target, plan.options()));
   for (Transfer& transfer : transfers) transfer.after = std::exchange(transfer.ready, 0.0);
   constexpr double all_along = std::numeric_limits<double>::infinity();
-  const Progress progress = simulate(transfers, sending_of(plan, target), all_along).progress;
+  const Progress progress =
+      simulate(transfers, sending(plan.streams(), target, plan.options()), all_along).progress;
   for (Gradient& gradient : measured.gradients) gradient.ready_ns = progress.computed(gradient.ready_ns);
   return measured;
 }
@@ -79,7 +70,8 @@ Result<CommPrediction> predict(const CommPlan& plan, const StepProfile& step, co
   const std::string other = difference(plan.step().gradients, step.gradients);
   if (!other.empty()) return Status(TN_INVALID, other);
   const Costs costs(target, plan.options());
-  return overlap::time_of(loads_in(plan, step), step, costs, sending_of(plan, target)).prediction;
+  const auto sending = overlap::sending(plan.streams(), target, plan.options());
+  return overlap::time_of(loads_in(plan, step), step, costs, sending).prediction;
 }
 
 Result<Replan> judge_replan(const CommPlan& plan, const StepProfile& measured, const CommTarget& target,

@@ -119,25 +119,20 @@ class Simulation {
 
 }  // namespace
 
-double Progress::clock(double computed) const noexcept {
-  const auto next = std::lower_bound(knots_.begin(), knots_.end(), computed,
-                                     [](const Knot& knot, double value) { return knot.computed < value; });
-  if (next == knots_.end()) return end_.clock + (computed - end_.computed);
+double Progress::read(double Knot::*from, double Knot::*to, double at) const noexcept {
+  const auto next = std::lower_bound(knots_.begin(), knots_.end(), at,
+                                     [&](const Knot& knot, double value) { return knot.*from < value; });
+  if (next == knots_.end()) return end_.*to + (at - end_.*from);
   const Knot before = next == knots_.begin() ? Knot{} : *std::prev(next);
-  if (next->computed <= before.computed) return before.clock;
-  const double part = (computed - before.computed) / (next->computed - before.computed);
-  return before.clock + part * (next->clock - before.clock);
+  if ((*next).*from <= before.*from) return before.*to;
+  const double part = (at - before.*from) / ((*next).*from - before.*from);
+  return before.*to + part * ((*next).*to - before.*to);
 }
 
-double Progress::computed(double clock) const noexcept {
-  const auto next = std::lower_bound(knots_.begin(), knots_.end(), clock,
-                                     [](const Knot& knot, double value) { return knot.clock < value; });
-  if (next == knots_.end()) return end_.computed + (clock - end_.clock);
-  const Knot before = next == knots_.begin() ? Knot{} : *std::prev(next);
-  if (next->clock <= before.clock) return before.computed;
-  const double part = (clock - before.clock) / (next->clock - before.clock);
-  return before.computed + part * (next->computed - before.computed);
+double Progress::clock(double computed) const noexcept {
+  return read(&Knot::computed, &Knot::clock, computed);
 }
+double Progress::computed(double clock) const noexcept { return read(&Knot::clock, &Knot::computed, clock); }
 
 void Progress::advance(double clock, double computed) {
   end_ = {end_.clock + clock, end_.computed + computed};

@@ -47,6 +47,8 @@ class Progress {
   struct Knot {
     double clock = 0, computed = 0;
   };
+  double read(double Knot::*from, double Knot::*to, double at) const noexcept;
+
   Knot end_{};
   std::vector<Knot> knots_{};
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // sync_plan.cpp: plans for a group of ranks: the first one, what is measured, and another when that pays.
+#include "overlap/checks.hpp"
 #include "overlap/contention.hpp"
 #include "overlap/sync_state.hpp"
 #include "overlap/timing.hpp"
@@ -18,8 +19,6 @@ using overlap::SparseLane;
 using overlap::Sums;
 
 namespace {
-
-constexpr uint32_t most_streams = 64;
 
 Status refused(const std::string& what) { return Status(TN_UNSUPPORTED, "GradientSync: " + what); }
 
@@ -46,12 +45,12 @@ Status check_hook(const CommHook& hook, bool sharded) {
   return {};
 }
 
-CommTarget target_of(Device& device, const Communicator& comm, const OverlapOptions& overlap,
+CommTarget target_of(Device& device, const Communicator& comm, const OverlapOptions& asked,
                      CommTarget given) {
   given.name = comm.name();
   given.ranks = comm.size();
   // What was asked for may be more than what automatic mode tries.
-  given.max_streams = std::max(given.max_streams, std::min(overlap.nccl_comm_num, most_streams));
+  given.max_streams = std::max(given.max_streams, std::min(asked.nccl_comm_num, overlap::most_streams));
   given.alignment = std::bit_ceil(std::max<uint64_t>(device.limits().alignment, TN_MEMORY_ALIGNMENT));
   return given;
 }

@@ -75,6 +75,14 @@ Route Costs::route(uint64_t bytes) const noexcept {
   return best == routes_.end() ? Route::flat : best->route;
 }
 
+Sending sending(uint32_t streams, const CommTarget& target, const OverlapOptions& options) noexcept {
+  return {.streams = streams,
+          .flows = target.flows,
+          .contention = target.contention,
+          .sync = options.sync_nccl_allreduce,
+          .sharded = options.sharded};
+}
+
 std::vector<Transfer> transfers_of(std::span<const Load> loads, const Costs& costs) {
   std::vector<Transfer> out;
   for (const Load& load : loads) out.push_back(transfer(load, costs.before_update()));
@@ -121,7 +129,7 @@ std::string gate_of(const StepProfile& step) {
   if (step.loss_scaling) reasons.push_back("loss scaling");
   if (step.clip_global_norm) reasons.push_back("clipping by global norm");
   if (step.uneven_batches) reasons.push_back("possibly uneven batches");
-  if (step.updates_wait) reasons.push_back("enable_backward_optimizer_op_deps");
+  if (!step.updates_wait.empty()) reasons.push_back(step.updates_wait);
   return base::join(reasons, ", ");
 }
 

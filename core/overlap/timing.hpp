@@ -50,6 +50,9 @@ struct Timing {
   CommPrediction prediction{};
 };
 
+// How so many streams send on `target`. [any-thread; does not block; cannot fail]
+Sending sending(uint32_t streams, const CommTarget& target, const OverlapOptions& options) noexcept;
+
 // What the link is asked for: loads in the order in which they are launched. [any-thread; does not block; cannot fail]
 std::vector<Transfer> transfers_of(std::span<const Load> loads, const Costs& costs);
 

@@ -95,7 +95,7 @@ SyncOptions Strategy::sync() const {
   out.loss_scaling = amp && amp_dtype == f16;
   out.clip_global_norm = clip_global_norm;
   out.uneven_batches = uneven_batches;
-  out.updates_wait = enable_backward_optimizer_op_deps;
+  if (enable_backward_optimizer_op_deps) out.updates_wait = "enable_backward_optimizer_op_deps";
   return out;
 }
 

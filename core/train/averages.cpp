@@ -6,6 +6,7 @@
 #include "train/split.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace tenon::train {
 namespace {
@@ -17,20 +18,19 @@ std::vector<double> clock_of(const Plan::State& plan) {
   return out;
 }
 
-// The first launch that reads what has this number among what is bound; behind all of them, where none does.
-size_t first_reader(const Plan::State& plan, uint32_t bound) {
-  const auto reads = [&](const Plan::State::Launch& launch) {
-    return std::any_of(launch.slots.begin(), launch.slots.end(),
-                       [&](const Plan::State::Slot& slot) { return slot.bound == bound; });
-  };
-  const auto found = std::find_if(plan.launches.begin(), plan.launches.end(), reads);
-  return static_cast<size_t>(found - plan.launches.begin());
+// When the first launch begins that reads it, by its number among what is bound.
+std::unordered_map<uint32_t, double> first_reads(const Plan::State& plan, const std::vector<double>& clock) {
+  std::unordered_map<uint32_t, double> out;
+  for (size_t launch = 0; launch < plan.launches.size(); ++launch)
+    for (const Plan::State::Slot& slot : plan.launches[launch].slots) out.emplace(slot.bound, clock[launch]);
+  return out;
 }
 
 // As the planner of buckets sees them: ready when the launches before are predicted to be. Where weights come back under the next
 // forward (`gathered`) each is needed by the first launch that reads it; else that forward begins behind all updates.
 std::vector<Gradient> gradients_of(const Plan::State& plan, bool gathered) {
   const std::vector<double> clock = clock_of(plan);
+  const auto reads = gathered ? first_reads(plan, clock) : std::unordered_map<uint32_t, double>();
   std::vector<Gradient> out;
   for (const auto& exchange : plan.exchanges) {
     const Graph::ValueInfo& sum = plan.graph.values()[exchange.sum];
@@ -38,9 +38,8 @@ std::vector<Gradient> gradients_of(const Plan::State& plan, bool gathered) {
         .name = parameter_of(sum.name), .dtype = sum.spec.dtype, .elements = sum.spec.elements()};
     gradient.ready_ns = clock[exchange.after + 1];
     const auto weight = plan.names.find(gradient.name);
-    if (gathered)
-      gradient.needed_ns =
-          weight == plan.names.end() ? clock.back() : clock[first_reader(plan, weight->second)];
+    const auto read = weight == plan.names.end() ? reads.end() : reads.find(weight->second);
+    if (gathered) gradient.needed_ns = read == reads.end() ? clock.back() : read->second;
     out.push_back(std::move(gradient));
   }
   return out;
@@ -55,6 +54,8 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
   options.loss_scaling = !from.step.scale.empty();
   options.clip_global_norm = options.clip_global_norm || from.step.clips;
   options.uneven_batches = !from.step.divisor.empty();
+  if (from.strategy.sharded && options.updates_wait.empty())
+    options.updates_wait = "updates of shards are launched together";
   options.sums = !plan.sums.empty();
   options.full_batch = from.step.full_batch;
   options.target = from.target;

@@ -77,7 +77,8 @@ struct SyncOptions {
   uint32_t warm_up_steps = 3;  // measured, then planned anew with what was found; 0: the first plan stays
   uint32_t measure_every = 0;  // steps until one is measured again, and judged by replan_drift; 0: never
   // Each makes updates wait for the last bucket; see StepProfile.
-  bool loss_scaling = false, clip_global_norm = false, uneven_batches = true, updates_wait = false;
+  bool loss_scaling = false, clip_global_norm = false, uneven_batches = true;
+  std::string updates_wait{};
   // Known costs: of all_reduce on each route, in sharded mode of reduce_scatter and all_gather; measured during creation
   // otherwise. Ranks, alignment and name are filled in. Routes through groups (hierarchy.hpp) are made when one has a cost here, or
   // use_hierarchical_allreduce or hierarchical_allreduce_inter_nranks asks for them (0: groups by host).

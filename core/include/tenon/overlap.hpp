@@ -39,7 +39,7 @@ struct StepProfile {
   double update_ns = 0;
   // Each makes every update wait for all gradients, because it is known only then.
   bool loss_scaling = false, clip_global_norm = false, uneven_batches = true;
-  bool updates_wait = false;  // it was asked for (enable_backward_optimizer_op_deps)
+  std::string updates_wait{};  // what else does, in words: "enable_backward_optimizer_op_deps"; "": nothing
 };
 
 // How the ranks are walked through: one ring or tree; or groups of ranks_per_group, where leaders reduce, exchange and

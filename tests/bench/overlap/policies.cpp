@@ -128,7 +128,8 @@ void policies(const Asked& asked) {
        std::to_string(static_cast<int>(backward_ms)) +
        " ms of backward and half as much forward, spread over the gradients as the model's is");
   note(
-      "prediction_off: of the time from the begin of backward to the last sum, in a step that was not "
+      "prediction_off: what is predicted ends with the last sum, what is measured with the averages, in a "
+      "step that was not "
       "planned with");
   for (const Shape& shape : {resnet50(), decoder()}) {
     const Course course(shape, backward_ms);

@@ -349,15 +349,8 @@ TEST_CASE("hierarchy: a message beside a routed sum meets its other side before 
 }
 
 TEST_CASE("hierarchy: the log states both figures that the documents call by one name") {
-  std::mutex mutex;
-  std::string log;
-  RuntimeOptions options = tenon::test::built_plugins({{"cpu.threads", "1"}});
-  options.log_level = LogLevel::info;
-  options.log = [&](LogLevel, std::string_view, std::string_view message) {
-    const std::lock_guard lock(mutex);
-    log += std::string(message) + "\n";
-  };
-  auto tenon = Runtime::open(std::move(options));
+  tenon::test::HeardLog log;
+  auto tenon = Runtime::open(log.of(tenon::test::built_plugins({{"cpu.threads", "1"}})));
   REQUIRE_MESSAGE(tenon.ok(), tenon.message());
   const auto device = tenon->device("cpu");
   REQUIRE_MESSAGE(device.ok(), device.message());
@@ -365,5 +358,5 @@ TEST_CASE("hierarchy: the log states both figures that the documents call by one
   const std::string said =
       "communicator 'world': 6 ranks in 2 groups of 3, led by 0, 3; hierarchical_allreduce_inter_nranks = 3 "
       "(ranks of a group; the leaders are 2)";
-  CHECK_MESSAGE(log.find(said) != std::string::npos, log);
+  CHECK_MESSAGE(log.count(said) > 0, log.text());
 }

@@ -136,15 +136,8 @@ TEST_CASE("plans: each number of streams carries what the plan gives it, waiting
 }
 
 TEST_CASE("plans: the log says how many all-reduce operators are left after fusion") {
-  std::mutex mutex;
-  std::vector<std::string> lines;
-  RuntimeOptions options = tenon::test::built_plugins({});
-  options.log_level = LogLevel::info;
-  options.log = [&](LogLevel, std::string_view, std::string_view text) {
-    const std::lock_guard lock(mutex);
-    lines.emplace_back(text);
-  };
-  Result<Runtime> tenon = Runtime::open(options);
+  tenon::test::HeardLog log;
+  Result<Runtime> tenon = Runtime::open(log.of(tenon::test::built_plugins({})));
   REQUIRE_MESSAGE(tenon.ok(), tenon.message());
   Result<Device> device = tenon->device("cpu");
   REQUIRE_MESSAGE(device.ok(), device.message());
@@ -157,8 +150,5 @@ TEST_CASE("plans: the log says how many all-reduce operators are left after fusi
     return made.ok() ? Status() : Status(made.error());
   });
   for (const Status& outcome : outcomes) CHECK_MESSAGE(outcome.ok(), outcome.message());
-  const auto tells = [](const std::string& line) {
-    return line.find("6 all-reduce operators, after fusion 3") != std::string::npos;
-  };
-  CHECK(std::count_if(lines.begin(), lines.end(), tells) == 2);
+  CHECK(log.count("6 all-reduce operators, after fusion 3") == 2);
 }

@@ -7,12 +7,16 @@ complained of is kept in `requests` and `complaints`.
 import base64
 import json
 import os
+import pathlib
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
+import unittest
 
+PHOTOGRAPHS = pathlib.Path(os.environ["TENON_TEST_BUILD_DIR"]) / "tests" / "page"
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--mute-audio",
            "--disable-background-networking", "--disable-component-update", "--no-first-run", "--remote-debugging-pipe")
@@ -25,6 +29,12 @@ def program():
         if path and subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False).returncode == 0:
             return path
     return None
+
+
+def skip():
+    """Ends a script for want of a browser; a failure where TENON_REQUIRE asks for one."""
+    print("SKIPPED: chromium: none of", ", ".join(NAMES), "runs here")
+    sys.exit(1 if {"chromium", "all"} & set(os.environ.get("TENON_REQUIRE", "").split(",")) else 77)
 
 
 class Browser:
@@ -124,3 +134,21 @@ class Browser:
     def photograph(self, path, whole=True):
         picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(picture))
+
+
+class Page(unittest.TestCase):
+    """A test of pages, in the `browser` that its class opens."""
+    browser = None
+
+    @classmethod
+    def open_browser(cls, path):
+        cls.browser = Browser(path)
+        cls.addClassCleanup(cls.browser.close)
+        PHOTOGRAPHS.mkdir(parents=True, exist_ok=True)
+
+    def ask(self, expression):
+        return self.browser.ask(expression)
+
+    def is_clean(self, path):
+        self.assertEqual(self.browser.requests, [f"file://{path}"], "the page asked for something else")
+        self.assertEqual(self.browser.complaints, [], "the console is not empty")

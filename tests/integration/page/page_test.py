@@ -17,7 +17,6 @@ from looks import CONTRAST, OUTSIDE, SPILLED
 
 TOOL = os.environ["TENON_TEST_TOOL"]
 RIGHT = os.environ["TENON_TEST_RIGHT_PLUGIN"]
-PHOTOGRAPHS = pathlib.Path(os.environ["TENON_TEST_BUILD_DIR"]) / "tests" / "page"
 WIDTHS = (1200, 360)
 SECTIONS = ("failures", "support", "gaps", "performance", "cases", "environment")
 
@@ -33,7 +32,7 @@ def written_page(folder):
     return path
 
 
-class Page(unittest.TestCase):
+class Page(browser.Page):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
@@ -43,20 +42,11 @@ class Page(unittest.TestCase):
         text = cls.real.read_text(encoding="utf-8")
         cls.report = sample.every_verdict(sample.data(text))
         cls.rich.write_text(sample.page_with(text, cls.report), encoding="utf-8")
-        cls.browser = browser.Browser(browser.program())
-        cls.addClassCleanup(cls.browser.close)
-        PHOTOGRAPHS.mkdir(parents=True, exist_ok=True)
-
-    def ask(self, expression):
-        return self.browser.ask(expression)
+        cls.open_browser(browser.program())
 
     def set(self, name, value, event):
         self.ask(f'document.getElementById("{name}").value = "{value}"')
         self.ask(f'document.getElementById("{name}").dispatchEvent(new Event("{event}"))')
-
-    def is_clean(self, path):
-        self.assertEqual(self.browser.requests, [f"file://{path}"], "the page asked for something else")
-        self.assertEqual(self.browser.complaints, [], "the console is not empty")
 
     def test_it_fits_and_reads_at_both_widths_in_both_themes(self):
         for path in (self.real, self.rich):
@@ -69,7 +59,7 @@ class Page(unittest.TestCase):
                         self.assertEqual(self.ask(SPILLED), [])
                         least, text = self.ask(CONTRAST)
                         self.assertGreaterEqual(least, 4.5, f"'{text}' cannot be read")
-                        self.browser.photograph(PHOTOGRAPHS / f"{path.stem}-{width}-{theme}.png")
+                        self.browser.photograph(browser.PHOTOGRAPHS / f"{path.stem}-{width}-{theme}.png")
                         self.is_clean(path)
 
     def test_a_photograph_shows_both_themes_and_widths(self):
@@ -77,7 +67,7 @@ class Page(unittest.TestCase):
         for width in WIDTHS:
             for theme in ("light", "dark"):
                 self.browser.open(self.rich, width, theme=theme)
-                file = PHOTOGRAPHS / f"top-{width}-{theme}.png"
+                file = browser.PHOTOGRAPHS / f"top-{width}-{theme}.png"
                 self.browser.photograph(file, whole=False)
                 data = file.read_bytes()
                 sizes[width, theme] = int.from_bytes(data[16:20], "big"), data
@@ -212,6 +202,5 @@ class Page(unittest.TestCase):
 
 if __name__ == "__main__":
     if browser.program() is None:
-        print("SKIPPED: chromium: none of", ", ".join(browser.NAMES), "runs here")
-        sys.exit(1 if {"chromium", "all"} & set(os.environ.get("TENON_REQUIRE", "").split(",")) else 77)
+        browser.skip()
     unittest.main(argv=sys.argv)

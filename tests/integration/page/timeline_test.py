@@ -16,7 +16,6 @@ import run_sample
 from looks import CONTRAST, OUTSIDE, SPILLED
 
 TOOL = os.environ["TENON_TEST_TOOL"]
-PHOTOGRAPHS = pathlib.Path(os.environ["TENON_TEST_BUILD_DIR"]) / "tests" / "page"
 FULL = os.environ.get("TENON_TEST_FULL") == "1"
 CELLS, COPIES = 8000, 1000  # of each of two ranks: 50,000 events
 # Lane, ns, and what is drawn there.
@@ -62,7 +61,7 @@ def cells(section, line):
     return f'[...document.querySelectorAll("#{section} tbody tr")][{line}].innerText.split(/\\t/).map(t => t.trim())'
 
 
-class Page(unittest.TestCase):
+class Page(browser.Page):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -71,19 +70,10 @@ class Page(unittest.TestCase):
         cls.page = cls.folder / "timeline.html"
         cls.run_text = traced(*run_sample.write(cls.folder, 2, CELLS, COPIES), "--html", cls.page)
         assert cls.run_text.returncode == 0, cls.run_text.stderr
-        cls.browser = browser.Browser(browser.program())
-        cls.addClassCleanup(cls.browser.close)
-        PHOTOGRAPHS.mkdir(parents=True, exist_ok=True)
-
-    def ask(self, expression):
-        return self.browser.ask(expression)
+        cls.open_browser(browser.program())
 
     def open(self, path=None, width=1200, **more):
         self.browser.open(path or self.page, width, **more)
-
-    def is_clean(self, path):
-        self.assertEqual(self.browser.requests, [f"file://{path}"], "the page asked for something else")
-        self.assertEqual(self.browser.complaints, [], "the console is not empty")
 
     def mouse(self, kind, x, y):
         self.browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left",
@@ -117,7 +107,7 @@ class Page(unittest.TestCase):
                     self.assertEqual(self.ask(SPILLED), [])
                     least, text = self.ask(CONTRAST)
                     self.assertGreaterEqual(least, 4.5, f"'{text}' cannot be read")
-                    file = PHOTOGRAPHS / f"timeline-{width}-{theme}.png"
+                    file = browser.PHOTOGRAPHS / f"timeline-{width}-{theme}.png"
                     self.browser.photograph(file)
                     seen.add(file.read_bytes())
                     self.is_clean(self.page)
@@ -135,7 +125,7 @@ class Page(unittest.TestCase):
                          f"{[place[:2] for place in PLACES]})")
         for (lane, ns, kind), colour in zip(PLACES, found):
             self.assertEqual(colour, self.ask(f"colours.{kind}"), (lane, ns, kind))
-        self.browser.photograph(PHOTOGRAPHS / "timeline-near.png", whole=False)
+        self.browser.photograph(browser.PHOTOGRAPHS / "timeline-near.png", whole=False)
         self.is_clean(self.page)
 
     def test_the_mouse_tells_chooses_and_moves(self):
@@ -230,7 +220,7 @@ class Page(unittest.TestCase):
                     self.open(page, width=width, theme=theme)
                     self.assertLessEqual(self.ask("document.documentElement.scrollWidth"), width)
                     self.assertEqual([self.ask(OUTSIDE), self.ask(SPILLED)], [[], []])
-                    self.browser.photograph(PHOTOGRAPHS / f"timeline-runs-{width}-{theme}.png")
+                    self.browser.photograph(browser.PHOTOGRAPHS / f"timeline-runs-{width}-{theme}.png")
                     self.is_clean(page)
 
     def test_fifty_thousand_events_are_there_at_once_and_move_smoothly(self):
@@ -247,6 +237,5 @@ class Page(unittest.TestCase):
 
 if __name__ == "__main__":
     if browser.program() is None:
-        print("SKIPPED: chromium: none of", ", ".join(browser.NAMES), "runs here")
-        sys.exit(1 if {"chromium", "all"} & set(os.environ.get("TENON_REQUIRE", "").split(",")) else 77)
+        browser.skip()
     unittest.main(argv=sys.argv)

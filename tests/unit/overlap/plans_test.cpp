@@ -105,7 +105,7 @@ TEST_CASE("plans: what makes updates wait is named, and without it they start bu
         "loss scaling, clipping by global norm, possibly uneven batches");
   step.loss_scaling = step.clip_global_norm = step.uneven_batches = false;
   CHECK(test::planned(step, figure_target()).gate() == "");
-  step.updates_wait = true;
+  step.updates_wait = "enable_backward_optimizer_op_deps";
   CHECK(test::planned(step, figure_target()).gate() == "enable_backward_optimizer_op_deps");
 }
 
