@@ -130,7 +130,7 @@ TEST_CASE("standstill: two ranks that both send, or both receive, are TN_MISMATC
   }
 }
 
-TEST_CASE("standstill: two groups of two share two processors, and give them to each other") {
+TEST_CASE("standstill: two groups of two on two processors go on beside each other") {
   const tenon::test::TempFolder folder;
   const auto children = start(4, [&](uint32_t rank) -> Status {
     keep_to_processors(2);
