@@ -174,6 +174,7 @@ def values_of(option):
 GAIN = re.compile(r"^\| (\w+)/(f32|bf16)/(\w+|\d ranks) \| (?:(\w+)=)?[^|]*\|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
 
 
+CHOICES = "tests/bench/options/choices.cpp"
 # The row is named after the step and what both have set; the peer is the option with the value that the default is compared with.
 CHOICE = re.compile(r"^\| (\w+)/(\d ranks?)([^|]*) \| (\w+)=([^|]*?) \|[^|]*\|[^|]*\| ms \| (\S+) \| (\S+) \|", re.MULTILINE)
 
@@ -203,18 +204,23 @@ def gains(root):
     for model, dtype, row, changed, ratio, spread in GAIN.findall(measured(root, "train")):
         step = f"{model} {dtype}, {row}" if changed else f"{model} {dtype}"
         out.setdefault(changed or row, []).append(f"{step}: × {ratio} (spread {spread})")
-    choices = measured(root, "options")
-    for model, ranks, base, option, other, ratio, spread in CHOICE.findall(choices):
+    for model, ranks, base, option, other, ratio, spread in CHOICE.findall(measured(root, "options")):
         step = model + ("" if ranks == "1 rank" else f", {ranks}") + base
         out.setdefault(option, []).append(f"{step}: × {ratio} against `{other}` (spread {spread})")
-    for row in option_rows(root) if choices else []:
-        if row["name"] not in out and row["name"] not in NO_TIME and row["reader"] not in ("fixed", "nobody"):
-            raise LookupError(f"{STRATEGY}: {row['name']}: no time is measured (tests/bench/options), and nothing says why")
     return {option: "<br>".join(words) for option, words in out.items()}
+
+
+def check_tried(root):
+    """Every option is tried by the benchmark `options`, or there is a reason."""
+    tried = set(re.findall(r'\{"(\w+)", "', (root / CHOICES).read_text(encoding="utf-8")))
+    for row in option_rows(root):
+        if (row["name"] in tried) == (row["name"] in NO_TIME or row["reader"] in ("fixed", "nobody")):
+            raise LookupError(f"{STRATEGY}: {row['name']}: either {CHOICES} tries another value, or NO_TIME says why no time is measured")
 
 
 def strategy(root):
     """One table for each heading, with the documents' defaults and what was measured."""
+    check_tried(root)
     rows, gained, out = option_rows(root), gains(root), []
     for section in dict.fromkeys(row["section"] for row in rows):
         cells = []
