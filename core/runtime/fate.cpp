@@ -127,19 +127,17 @@ Fate judge(Timeline& line, uint64_t value, const Deadline& deadline, Status& why
   return fate;
 }
 
-bool finished(Timeline& line, uint64_t value) noexcept {
+bool finished(Timeline& line, uint64_t value, const Deadline& deadline) noexcept {
   if (value <= line.reached.load(std::memory_order_acquire)) return true;
   const Pin pin(line);
   if (!pin) return line.phase.load(std::memory_order_acquire) == Phase::closed;
   uint64_t newest = 0;
-  if (line.api->query(line.handle, &newest, nullptr) == TN_OK && newest >= value) return true;
-  return line.api->sync(line.handle, value, 0, nullptr) == TN_OK;
-}
-
-bool finish(Timeline& line, uint64_t value, const Deadline& deadline) noexcept {
-  if (finished(line, value)) return true;
-  const Pin pin(line);
-  return pin && line.api->sync(line.handle, value, deadline.left_ns(), nullptr) == TN_OK;
+  // A stream that failed answers no query, but knows what it had reached before.
+  if (line.api->query(line.handle, &newest, nullptr) == TN_OK) {
+    if (newest >= value) return true;
+    if (deadline.glances()) return false;
+  }
+  return line.api->sync(line.handle, value, deadline.left_ns(), nullptr) == TN_OK;
 }
 
 }  // namespace tenon::runtime

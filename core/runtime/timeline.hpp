@@ -137,10 +137,8 @@ Result<Stream> open_stream(const std::shared_ptr<detail::DeviceState>& device, c
 // [any-thread, no lock held; blocks as the deadline says; cannot fail]
 Fate judge(Timeline& line, uint64_t value, const Deadline& deadline, Status& why);
 // Whether the work up to `value` has ended, sound or not: what memory wants to know.
-// [any-thread; does not block; cannot fail]
-bool finished(Timeline& line, uint64_t value) noexcept;
-// The same by blocking; false when the stream cannot tell. [any-thread; blocks; cannot fail]
-bool finish(Timeline& line, uint64_t value, const Deadline& deadline) noexcept;
+// Blocks until `deadline` at most; false, too, when the stream cannot tell. [any-thread; blocks as the deadline says; cannot fail]
+bool finished(Timeline& line, uint64_t value, const Deadline& deadline) noexcept;
 // Raises `reached`, never lowers it.
 void raise(Timeline& line, uint64_t value) noexcept;
 

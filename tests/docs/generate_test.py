@@ -98,14 +98,20 @@ class Generate(unittest.TestCase):
 
     def test_an_option_has_all_columns_and_says_why_its_default_is_not_the_documents(self):
         (self.root / "core/include/tenon").mkdir(parents=True)
+        (self.root / "tests/bench/options").mkdir(parents=True)
         options = self.root / "core/include/tenon/strategy.def"
+        choices = self.root / "tests/bench/options/choices.cpp"
         row = 'TN_OPTION(a, {0}, b, "b", "c d", {1}, "{2}", 1, UINT32_MAX, fusion, "",\n          "does it", "always", "{3}")\n'
         page = "".join(f"<!-- generated: {name} -->\n<!-- end -->\n" for name in ("strategy", "strategy differences"))
-        for values, finding in ((("AutoCount", "automatic", "4", "it is better"), None),
-                                (("AutoCount", "automatic", "4", ""), "b: its default is not the documents'"),
-                                (("AutoCount", "automatic", "auto", "it is better"), "b: says why it differs"),
-                                (("AutoCount, more", "automatic", "4", "it is better"), "does not have the columns")):
+        tried = '{"b", "7"}'
+        for values, other, finding in (
+                (("AutoCount", "automatic", "4", "it is better"), tried, None),
+                (("AutoCount", "automatic", "4", ""), tried, "b: its default is not the documents'"),
+                (("AutoCount", "automatic", "auto", "it is better"), tried, "b: says why it differs"),
+                (("AutoCount, more", "automatic", "4", "it is better"), tried, "does not have the columns"),
+                (("AutoCount", "automatic", "4", "it is better"), "", "b: either tests/bench/options/choices.cpp tries another value")):
             options.write_text(row.format(*values), encoding="utf-8")
+            choices.write_text(other, encoding="utf-8")
             self.write(page)
             code, output = self.generate()
             self.assertEqual(code, 1 if finding else 0, output)

@@ -21,7 +21,7 @@ Pool::~Pool() {
   for (Block* block = waiting_; block != nullptr; block = block->next)
     for (Use* use = block->uses.load(); use != nullptr; use = use->next)
       if (const auto fence = fence_of(use->need.load(), *use->line))
-        finish(*use->line, *fence, Deadline::never());
+        finished(*use->line, *fence, Deadline::never());
   for (Segment segment = central_.remove_any(); segment.bytes != 0; segment = central_.remove_any())
     source_.plugin->device->free(segment.memory, nullptr);
 }
@@ -65,7 +65,7 @@ void Pool::use_all(const Cache& cache, Timeline& line) {
 // A stream that has ended records no more, and has reached everything.
 bool Pool::has_ended(const Use& use) noexcept {
   const auto fence = fence_of(use.need.load(std::memory_order_relaxed), *use.line);
-  return fence ? finished(*use.line, *fence)
+  return fence ? finished(*use.line, *fence, Deadline::now())
                : use.line->phase.load(std::memory_order_acquire) == Phase::closed;
 }
 
@@ -182,7 +182,7 @@ Result<Block*> Pool::allocate(Cache& cache, uint64_t asked) {
   ++trims_;
   const auto again = [&]() -> Block* {
     sort_inbox();
-    flush_all();
+    flush_all(Deadline::now());
     if (Block* block = find(cache, size)) return hand_out(cache, block, asked);
     release_free(0);
     return attempt();

@@ -72,8 +72,8 @@ class Pool {
   Block* hand_out(Cache& cache, Block* block, uint64_t asked);
   Status grow(SizeClass size);
   Status grow_by(uint64_t bytes, bool small);
-  void flush(Cache& cache);
-  void flush_all();
+  void flush(Cache& cache, const Deadline& deadline);
+  void flush_all(const Deadline& deadline);
   uint64_t free_total();
   uint64_t release_free(uint64_t keep);
   void sample_peak();

@@ -44,11 +44,11 @@ void extract(Bins& bins, Leaves leaves, Take take) {
 
 }  // namespace
 
-void Pool::flush(Cache& cache) {
+void Pool::flush(Cache& cache, const Deadline& deadline) {
   uint64_t ended = 0;  // one question for many blocks: the greatest value that is known to be reached
   const auto leaves = [&](const Block& block) {
     const std::optional<uint64_t> fence = fence_of(block.need, cache.line());
-    if (fence && *fence > ended && finished(cache.line(), *fence)) ended = *fence;
+    if (fence && *fence > ended && finished(cache.line(), *fence, deadline)) ended = *fence;
     return fence && *fence <= ended;
   };
   with_bins(cache, [&](Bins& bins) {
@@ -57,9 +57,9 @@ void Pool::flush(Cache& cache) {
   });
 }
 
-void Pool::flush_all() {
+void Pool::flush_all(const Deadline& deadline) {
   for (const auto& cache : caches_)
-    if (!cache->withdrawn_ && !cache->is_captured()) flush(*cache);
+    if (!cache->withdrawn_ && !cache->is_captured()) flush(*cache, deadline);
 }
 
 uint64_t Pool::release_free(uint64_t keep) {
@@ -85,7 +85,7 @@ uint64_t Pool::trim(uint64_t keep) {
   const std::lock_guard lock(mutex_);
   ++trims_;
   sort_inbox();
-  flush_all();
+  flush_all(Deadline::glance());  // what a look misses, the next one finds
   return release_free(keep);
 }
 
@@ -158,7 +158,7 @@ void Pool::await_work() {
   const std::vector<Fence> list = fences();
   lock.unlock();
   const Deadline deadline = Deadline::after(patience);
-  for (const Fence& fence : list) finish(*fence.line, fence.value, deadline);
+  for (const Fence& fence : list) finished(*fence.line, fence.value, deadline);
 }
 
 // What no wait can free: only a stream's own thread may record.
