@@ -11,7 +11,9 @@ The program prints one JSON object a line on standard output:
    "why_no_peer": "libmimalloc.so.2 is not installed", "limit": the run's own measured ceiling or null,
    "judge": "fastest" or "median"}
 A row that could not be measured at all is {"name": ..., "left_out": "no CUDA device"}; what a reader has to know, versions
-and settings of peers, is {"note": ...}.
+and settings of peers, is {"note": ...}; what ran when, for report.py to draw, is
+  {"picture": "streams/1Gbit", "title": "(b) one stream", "lanes": [{"name": "compute", "events": [["kernel", 0.0, 1.5]]}]}
+in milliseconds.
 Units of time (ns, us, ms, s), counts and bytes are better when lower, rates ("GB/s") when higher.
 See README.md in this folder for how the figures are made from these rows.
 """
@@ -40,6 +42,10 @@ class BenchError(Exception):
 
 def higher_is_better(unit):
     return unit.endswith("/s")
+
+
+def is_row(line):
+    return "note" not in line and "picture" not in line
 
 
 def check_row(row):
@@ -203,7 +209,8 @@ def left_out(row, targets):
 
 def report(suite, raw_rows, targets, machine, commit=None):
     notes = [row["note"] for row in raw_rows if "note" in row]
-    raw_rows = [row for row in raw_rows if "note" not in row]
+    pictures = [row for row in raw_rows if "picture" in row]
+    raw_rows = [row for row in raw_rows if is_row(row)]
     measured = [row for row in raw_rows if "left_out" not in row]
     gone = [row for row in raw_rows if "left_out" in row]
     rows = [report_row(row, targets) for row in measured] + [left_out(row, targets) for row in gone]
@@ -212,7 +219,7 @@ def report(suite, raw_rows, targets, machine, commit=None):
                 any(fnmatch.fnmatchcase(row["name"], target["row"]) for row in gone):
             continue
         rows.append(unmeasured(target["row"], target.get("peer"), "no such row was measured", [target]))
-    return {"suite": suite, "machine": machine, "commit": commit, "notes": notes, "rows": rows}
+    return {"suite": suite, "machine": machine, "commit": commit, "notes": notes, "pictures": pictures, "rows": rows}
 
 
 def load_targets(path, suite):
@@ -264,7 +271,7 @@ def run_program(program):
             rows.append(json.loads(line))
         except json.JSONDecodeError as error:
             raise BenchError(f"{program}: line {number} of its output is no JSON ({error}): {line[:80]}") from error
-    if not any("note" not in row for row in rows):
+    if not any(is_row(row) for row in rows):
         raise BenchError(f"{program} printed no rows")
     return rows
 

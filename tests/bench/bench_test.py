@@ -155,7 +155,7 @@ class Program(unittest.TestCase):
         status, result = self.run_suite(f"echo '{json.dumps(row())}'",
                                         's = [{ row = "r", kind = "min_ratio", value = 1.5, source = "x" }]')
         self.assertEqual(status, 0)
-        self.assertEqual(list(result), ["suite", "machine", "commit", "notes", "rows"])
+        self.assertEqual(list(result), ["suite", "machine", "commit", "notes", "pictures", "rows"])
         self.assertTrue(result["rows"][0]["met"])
 
     def test_notes_are_told_and_are_no_rows(self):
@@ -163,6 +163,12 @@ class Program(unittest.TestCase):
         _, result = self.run_suite(f"echo '{note}'; echo '{json.dumps(row())}'")
         self.assertEqual((result["notes"], len(result["rows"])), (["torch 9, 2 threads"], 1))
         self.assertEqual(self.run_suite(f"echo '{note}'"), (2, None))
+
+    def test_pictures_are_kept_and_are_no_rows(self):
+        panel = {"picture": "p/q", "title": "a", "lanes": [{"name": "compute", "events": [["kernel", 0.0, 1.5]]}]}
+        _, result = self.run_suite(f"echo '{json.dumps(panel)}'; echo '{json.dumps(row())}'")
+        self.assertEqual((result["pictures"], len(result["rows"])), ([panel], 1))
+        self.assertEqual(self.run_suite(f"echo '{json.dumps(panel)}'"), (2, None))
 
     def test_a_missed_target_is_a_failure(self):
         status, result = self.run_suite(f"echo '{json.dumps(row())}'",

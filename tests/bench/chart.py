@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts as SVG, without a library: bars with marks at their targets, and lines on two logarithmic scales.
+"""Charts as SVG, without a library: bars with marks at their targets, lines on two logarithmic scales, and what ran when.
 
 Invariant: what is drawn is where its number says, on the scale that is written beside it; names are escaped.
 """
@@ -7,6 +7,7 @@ import math
 import xml.sax.saxutils
 
 COLOURS = {True: "#4e9a57", False: "#c8642d", None: "#8a93a0"}  # met, missed, not judged
+WORK = {"kernel": "#3b6fb0", "copy": "#8a93a0", "collective": "#c8642d"}
 LINES = ("#3b6fb0", "#c8642d", "#4e9a57", "#8a5fb0", "#8a93a0")
 ROW, LABELS, PLOT, MARGIN = 20, 300, 420, 12
 STYLE = ("<style>text{font:12px sans-serif;fill:#222}.grid{stroke:#ddd}.axis{stroke:#555}.aim{stroke:#000;stroke-width:2}"
@@ -110,3 +111,36 @@ def growth(families):
         parts.append(f'<rect x="{right + 14}" y="{38 + 20 * i}" width="8" height="8" fill="{colour}"/>')
     parts.append(text(right + 28, 48 + 20 * len(families), "dashed: linear"))
     return page(width, height, parts)
+
+
+def step_of(floor, most):
+    """The distance of marks on a scale from 0 to `most`, of which there are `floor` at least: 1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(most / floor))
+    return max(factor * power for factor in (1, 2, 5) if factor * power <= most / floor)
+
+
+def lanes(panels):
+    """Panels of (title, [(lane, [(kind, begin, end)])]), one below the other on one scale of milliseconds."""
+    left, width = 110, 640
+    most = max(end for _, rows in panels for _, events in rows for _, _, end in events)
+    parts, top = [], MARGIN
+    for title, rows in panels:
+        ends = max(end for _, events in rows for _, _, end in events)
+        parts.append(text(left, top + ROW - 6, f"{title}: {ends:.0f} ms"))
+        top += ROW
+        for name, events in rows:
+            parts.append(text(left - 8, top + ROW - 6, name, "end"))
+            for kind, begin, end in events:
+                parts.append(f'<rect x="{number(left + width * begin / most)}" y="{top + 3}" height="{ROW - 6}" '
+                             f'width="{number(max(width * (end - begin) / most, 0.1))}" fill="{WORK[kind]}"/>')
+            top += ROW
+        top += MARGIN
+    mark = step_of(4, most)
+    for i in range(int(most / mark) + 1):
+        x = left + width * i * mark / most
+        parts = [line("grid", x, MARGIN, x, top), *parts, text(x, top + 14, f"{i * mark:g}", "middle")]
+    x = left
+    for kind, words in (("kernel", "computing"), ("collective", "collectives"), ("copy", "copies, division")):
+        parts += [f'<rect x="{x}" y="{top + 26}" width="8" height="8" fill="{WORK[kind]}"/>', text(x + 14, top + 34, words)]
+        x += 130
+    return page(left + width + 40, top + 46, parts)

@@ -85,6 +85,10 @@ def charts(report, targets):
     if "growth" in out:
         words, families = out["growth"]
         out["growth"] = (words, chart.growth(families))
+    for name in dict.fromkeys(panel["picture"] for panel in report.get("pictures", [])):
+        panels = [(panel["title"], [(lane["name"], lane["events"]) for lane in panel["lanes"]])
+                  for panel in report["pictures"] if panel["picture"] == name]
+        out[name.replace("/", "-")] = (f"{name}: what ran when in one step of rank 0", chart.lanes(panels))
     return out
 
 

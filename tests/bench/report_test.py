@@ -107,6 +107,37 @@ class Bars(unittest.TestCase):
         self.assertIn("b <&>", [words.text for words in elements(picture, "text")])
 
 
+class Lanes(unittest.TestCase):
+    PANELS = [("(a)", [("compute", [["kernel", 0.0, 40.0]]), ("<gradients>", [["collective", 40.0, 80.0]])]),
+              ("(b)", [("compute", [["kernel", 0.0, 40.0]]), ("gradients", [["collective", 20.0, 60.0], ["copy", 60.0, 70.0]])])]
+
+    def test_work_stands_where_its_times_say_on_one_scale_for_all_panels(self):
+        picture = chart.lanes(self.PANELS)
+        bars = [(bar.get("fill"), float(bar.get("x")), float(bar.get("width"))) for bar in elements(picture, "rect")
+                if bar.get("height") == str(chart.ROW - 6)]
+        self.assertEqual([fill for fill, _, _ in bars],
+                         [chart.WORK[kind] for kind in ("kernel", "collective", "kernel", "collective", "copy")])
+        start, unit = bars[0][1], bars[0][2] / 40
+        for (_, x, width), (begin, end) in zip(bars, [(0, 40), (40, 80), (0, 40), (20, 60), (60, 70)]):
+            self.assertAlmostEqual(x, start + begin * unit, delta=0.2)
+            self.assertAlmostEqual(width, (end - begin) * unit, delta=0.2)
+        words = [words.text for words in elements(picture, "text")]
+        for part in ("(a): 80 ms", "(b): 70 ms", "<gradients>", "20", "80"):
+            self.assertIn(part, words)
+
+    def test_marks_are_round_and_at_least_as_many_as_asked_for(self):
+        self.assertEqual([chart.step_of(4, most) for most in (8, 39, 80, 610, 1000)], [2, 5, 20, 100, 200])
+
+    def test_panels_of_one_name_are_one_picture(self):
+        given = [{"picture": name, "title": title, "lanes": [{"name": lane, "events": events} for lane, events in rows]}
+                 for name in ("streams/1Gbit", "streams/10Gbit") for title, rows in self.PANELS]
+        found = report.charts({"rows": [], "pictures": given}, [])
+        self.assertEqual(list(found), ["streams-1Gbit", "streams-10Gbit"])
+        for words, picture in found.values():
+            self.assertIn("in one step of rank 0", words)
+            self.assertEqual(len(list(elements(picture, "rect"))), 1 + 5 + 3)
+
+
 class Growth(unittest.TestCase):
     def test_families_of_three_sizes_are_found(self):
         self.assertEqual(report.growth(ROWS), {("fuse/blocks", "ms"): [(1000, 2.0), (10_000, 20.0), (100_000, 200.0)]})

@@ -4,6 +4,7 @@
 // Invariant: a row stands for each rival, with its figures or with why it has none; all have the same runs of ours.
 #include "../row.hpp"
 #include "crew.hpp"
+#include "panel.hpp"
 #include "parts.hpp"
 
 #include <algorithm>
@@ -107,11 +108,12 @@ void all_figures(const Course& course, const std::string& name, const Networks* 
     out.insert(out.end(), more.begin(), more.end());
     return out;
   };
+  const Options a = with({"nccl_comm_num=1", "sync_nccl_allreduce=true"}), b = with({"nccl_comm_num=1"}),
+                c = with({"nccl_comm_num=3"});
   std::vector<Crew> crews;
-  crews.push_back(Crew::ours("three streams", course, networks, with({"nccl_comm_num=3"})));
-  crews.push_back(Crew::ours("one stream", course, networks, with({"nccl_comm_num=1"})));
-  crews.push_back(
-      Crew::ours("no overlap", course, networks, with({"nccl_comm_num=1", "sync_nccl_allreduce=true"})));
+  crews.push_back(Crew::ours("three streams", course, networks, c));
+  crews.push_back(Crew::ours("one stream", course, networks, b));
+  crews.push_back(Crew::ours("no overlap", course, networks, a));
   contest(name, crews, floor, false);
   if (!crews.front().why().empty()) return;
   const double ratio = median(crews[1].steps) / median(crews[0].steps);
@@ -119,6 +121,10 @@ void all_figures(const Course& course, const std::string& name, const Networks* 
   std::snprintf(text, sizeof text, "%s: three streams are %.2f times as fast as one%s", name.c_str(), ratio,
                 ratio < worth_telling ? ": one is enough to fill this link" : "");
   note(text);
+  crews.clear();  // who waits for a question may still take turns of a processor
+  panel(name, "(a) no overlap", course, networks, a);
+  panel(name, "(b) one stream for gradients", course, networks, b);
+  panel(name, "(c) three streams for gradients", course, networks, c);
 }
 
 }  // namespace

@@ -2,7 +2,8 @@
 // bench_overlap_rank: one rank of ours, asked as peer.hpp says: bench_overlap_rank SHAPE [NAME=VALUE…].
 //
 // SHAPE is a file of lines "NAME ELEMENTS TURNS", in the order of the parameters, of which the first is "forward 0 TURNS". The names
-// are those of options (bucket_mode, nccl_comm_num …), and `host`, `interface` for one of two hosts. "prepare" makes the
+// are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of two hosts, and `timeline` for a file: at the
+// end FILE.rankR.json has what ran when in the last step, for `tenon trace`. "prepare" makes the
 // GradientSync, checks averages, takes steps until the plan is that of measured times, and is answered with the nanoseconds of
 // a step's computing alone, and those at which the plan sees backward and its sums end; "step" is answered with those of the step
 // and of its backward.
@@ -38,8 +39,7 @@ struct Settings {
   std::vector<Layer> layers{};
   uint64_t forward_turns = 0;
   Strategy strategy{};
-  std::string host{}, interface {};
-};
+  std::string host{}, interface { }, timeline{}; };
 
 double now_ns() {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch())
@@ -64,10 +64,12 @@ class Rank {
     size_ = here.size;
     comm_ = TN_TRY(Communicator::create(*device_, here.store, here.rank, here.size));
     stream_ = TN_TRY(device_->stream({.name = "compute"}));
+    if (!s_.timeline.empty()) timeline_ = TN_TRY(Timeline::create(*device_, {.rank = rank_}));
     std::vector<Gradient> gradients;
     for (const Layer& layer : s_.layers) gradients.push_back(layer.gradient);
-    sync_.emplace(TN_TRY(GradientSync::create(*device_, comm_, gradients, s_.strategy.overlap(),
-                                              {.average = Average::ranks, .uneven_batches = false})));
+    sync_.emplace(TN_TRY(
+        GradientSync::create(*device_, comm_, gradients, s_.strategy.overlap(),
+                             {.average = Average::ranks, .uneven_batches = false, .timeline = timeline_})));
     for (int i = 0; i < warm_ups; ++i) TN_TRY(step());
     TN_TRY(check());
     const double alone = TN_TRY(alone_ns());
@@ -78,14 +80,15 @@ class Rank {
 
   // When the step ended, and when its backward began to.
   Result<std::string> step() {
+    static_cast<void>(timeline_.take());  // only the last one is kept
     const double start = now_ns();
-    TN_TRY(work(s_.forward_turns));
+    TN_TRY(work("forward", s_.forward_turns));
     TN_TRY(stream_.sync());
     const double turn = now_ns();
     TN_TRY(sync_->begin(stream_));
     for (size_t i = s_.layers.size(); i-- > 0;) {
       TN_TRY(write(sync_->gradient(static_cast<uint32_t>(i))));
-      TN_TRY(work(s_.layers[i].turns));
+      TN_TRY(work(s_.layers[i].gradient.name, s_.layers[i].turns));
       TN_TRY(sync_->ready(static_cast<uint32_t>(i)));
     }
     TN_TRY(sync_->finish(stream_));
@@ -96,9 +99,13 @@ class Rank {
     return std::string(said);
   }
 
+  // No step comes any more.
+  Status end() { return timeline_.write(s_.timeline + ".rank" + std::to_string(rank_) + ".json"); }
+
  private:
-  Status work(uint64_t turns) {
-    return stream_.host_call([turns] { tenon_bench_work(turns); });
+  Status work(std::string_view name, uint64_t turns) {
+    return timeline_.measure(stream_, {.name = name},
+                             [&] { return stream_.host_call([turns] { tenon_bench_work(turns); }); });
   }
   Status write(const tn_span& gradient) {
     const float value = static_cast<float>(rank_ + 1);
@@ -127,10 +134,10 @@ class Rank {
       TN_TRY(comm_.barrier(stream_));
       TN_TRY(stream_.sync());
       const double start = now_ns();
-      TN_TRY(work(s_.forward_turns));
+      TN_TRY(work("forward", s_.forward_turns));
       for (size_t i = s_.layers.size(); i-- > 0;) {
         TN_TRY(write(sync_->gradient(static_cast<uint32_t>(i))));
-        TN_TRY(work(s_.layers[i].turns));
+        TN_TRY(work(s_.layers[i].gradient.name, s_.layers[i].turns));
       }
       TN_TRY(stream_.sync());
       times.push_back(now_ns() - start);
@@ -145,6 +152,7 @@ class Rank {
   std::optional<Device> device_{};
   Communicator comm_;
   Stream stream_;
+  Timeline timeline_{};
   std::optional<GradientSync> sync_{};
 };
 
@@ -174,6 +182,8 @@ Result<Settings> read_settings(int argc, char** argv) {
       out.host = value;
     else if (name == "interface")
       out.interface = value;
+    else if (name == "timeline")
+      out.timeline = value;
     else
       TN_TRY(out.strategy.set(name, value));
   }
@@ -199,4 +209,7 @@ int main(int argc, char** argv) {
       std::printf("! %s\n", said.error().message.substr(0, said.error().message.find('\n')).c_str());
     std::fflush(stdout);
   }
+  const Status ended = rank.end();
+  if (!ended.ok()) std::fprintf(stderr, "%s\n", ended.error().message.c_str());
+  return ended.ok() ? 0 : 1;
 }
