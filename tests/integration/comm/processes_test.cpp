@@ -76,7 +76,7 @@ TEST_CASE(
 
 TEST_CASE("processes: random collectives on shared, on private and on staged buffers are the reference's") {
   const uint64_t seed = tenon::test::seed();
-  const auto rounds = tenon::test::full_or<uint64_t>("rounds", 40, 1'000);
+  const auto rounds = tenon::test::full_or<uint64_t>("rounds", tenon::test::under_tsan ? 15 : 40, 1'000);
   for (const uint32_t size : {2u, 3u}) {
     for (const char* sharing : {"always", "never", "quick", "staged"}) {
       const tenon::test::TempFolder folder;

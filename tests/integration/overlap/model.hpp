@@ -5,6 +5,7 @@
 #pragma once
 
 #include "integration/comm/ranks.hpp"
+#include "support/full.hpp"
 
 #include <tenon/gradient_sync.hpp>
 
@@ -36,6 +37,12 @@ inline void together(Device device, uint32_t size, const std::function<Status(Ra
 }
 inline void together(uint32_t size, const std::function<Status(Rank&)>& body, CommOptions options = {}) {
   together(open_cpu(), size, body, std::move(options));
+}
+
+// Numbers of ranks to go through. Under ThreadSanitizer a short run has one of them: others bring more threads, and no other code.
+inline std::vector<uint32_t> crowds() {
+  if (tenon::test::under_tsan && !tenon::test::full_run()) return {3};
+  return {2, 3, 4};
 }
 
 template <typename What>

@@ -17,6 +17,7 @@
 namespace {
 
 using namespace train_test;
+using overlap_test::crowds;
 using overlap_test::open_cpu;
 
 struct Course {
@@ -111,7 +112,7 @@ std::vector<Course> courses() {
 TEST_CASE("sharded: weights, states and counters have the bits of the plain mode") {
   const Device device = open_cpu();
   for (const Course& course : courses()) {
-    for (const uint32_t size : {2u, 3u, 4u}) {
+    for (const uint32_t size : crowds()) {
       CAPTURE(course.way.name);
       CAPTURE(size);
       const std::vector<Everything> found = taught(device, size, course, true);

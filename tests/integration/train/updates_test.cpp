@@ -10,6 +10,7 @@
 #include <mutex>
 
 using namespace train_test;
+using overlap_test::crowds;
 using overlap_test::eager_target;
 using overlap_test::expect;
 using overlap_test::open_cpu;
@@ -132,7 +133,7 @@ std::vector<Course> courses() {
 TEST_CASE("updates: bucket by bucket, weights and states have the bits of updates that wait for all") {
   const Device device = open_cpu();
   for (const Course& course : courses()) {
-    for (const uint32_t size : {2u, 3u, 4u}) {
+    for (const uint32_t size : crowds()) {
       CAPTURE(course.name);
       CAPTURE(size);
       const std::vector<Everything> found = taught(device, size, course, 9);
