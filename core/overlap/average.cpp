@@ -68,30 +68,15 @@ Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommP
   Averaging out;
   out.divisor_ = TN_TRY(device.allocate(stream, sizeof(float)));
   if (how == Average::ranks) {
-    const auto ranks = static_cast<float>(plan.ranks());
-    TN_TRY(stream.fill(out.divisor_, std::bit_cast<uint32_t>(ranks), sizeof(float)));
-    TN_TRY(out.open_line(device, stream));
+    TN_TRY(
+        stream.fill(out.divisor_, std::bit_cast<uint32_t>(static_cast<float>(plan.ranks())), sizeof(float)));
   } else {
     out.total_ = TN_TRY(compiled(device, total_of(plan.tail().limb_bits)));
     for (uint32_t i = 0; i < CommTail::limbs; ++i)
       out.limbs_[i] = TN_TRY(arena.slice(plan.tail().offset + i * sizeof(float), sizeof(float)));
   }
-  if (how != Average::none) TN_TRY(out.prepare_divisions(device, plan, arena, rank));
-  return out;
-}
-
-// A device that has no more streams divides at the end.
-Status Averaging::open_line(Device& device, Stream& stream) {
-  auto line = device.stream({.name = "averages"});
-  if (line.code() == TN_NO_MEMORY) return {};
-  line_ = TN_TRY(std::move(line));
-  return line_.wait(TN_TRY(stream.record()));
-}
-
-Status Averaging::prepare_divisions(Device& device, const CommPlan& plan, const Buffer& arena,
-                                    uint32_t rank) {
+  if (how == Average::none) return out;
   for (const Bucket& bucket : plan.buckets()) {
-    first_.push_back(divisions_.size());
     for (const BucketView& view : bucket.views) {
       const Range own = own_range(view, plan, rank);
       if (own.bytes == 0) continue;
@@ -99,24 +84,17 @@ Status Averaging::prepare_divisions(Device& device, const CommPlan& plan, const 
       Division division;
       division.kernel = TN_TRY(division_kernel(device, view.dtype, elements));
       division.sums = TN_TRY(arena.slice(own.offset, own.bytes));
-      divisions_.push_back(std::move(division));
+      out.divisions_.push_back(std::move(division));
     }
   }
-  first_.push_back(divisions_.size());
-  return {};
+  return out;
 }
-
-Status Averaging::divide(Stream& stream, size_t first, size_t last) const {
-  for (size_t i = first; i < last; ++i)
-    TN_TRY(divisions_[i].kernel.run(stream, {divisions_[i].sums, divisor_, divisions_[i].sums}));
-  return {};
-}
-
-Status Averaging::run(uint32_t bucket) { return divide(line_, first_[bucket], first_[bucket + 1]); }
 
 Status Averaging::run(Stream& stream) const {
   if (total_) TN_TRY(total_.run(stream, {limbs_[0], limbs_[1], limbs_[2], divisor_}));
-  return divide(stream, 0, divisions_.size());
+  for (const Division& division : divisions_)
+    TN_TRY(division.kernel.run(stream, {division.sums, divisor_, division.sums}));
+  return {};
 }
 
 }  // namespace tenon::overlap

@@ -51,7 +51,6 @@ Result<bool> GradientSync::State::begin(Stream& on, Backward how) {
   compute = on;
   TN_TRY(follow(compute));
   issuer.begin(compute, how, is_ordered());
-  divided = 0;
   if (issuer.sends() && is_measured()) TN_TRY(arrivals.begin(compute));
   sums.forget();
   running = true;
@@ -70,8 +69,7 @@ Status GradientSync::State::tell(uint32_t i, const Point& when, const tn_span* f
 Status GradientSync::State::arrive(uint32_t i, const Point& when, const tn_span& from) {
   if (issuer.sends() && is_measured()) TN_TRY(kept(arrivals.note(i, device, compute, when)));
   TN_TRY(kept(issuer.ready(i, when, from)));
-  if (is_ordered() && issuer.sends()) TN_TRY(kept(release(false)));
-  return kept(divide_sent());
+  return is_ordered() && issuer.sends() ? kept(release(false)) : Status();
 }
 
 // Lets go what all ranks have ready. `now`: also where that is known only after waiting.
@@ -120,34 +118,13 @@ Status GradientSync::State::send(const Contribution& mine) {
   return {};
 }
 
-// In timelines it is no computing, beside which a collective would not count as exposed.
-Status GradientSync::State::divide_sent() {
-  Stream& line = averaging.line();
-  if (!line) return {};
-  for (; divided < issuer.sent_buckets(); ++divided) {
-    TN_TRY(issuer.follow(line, divided));
-    const Timeline::Work work{.kind = TraceKind::copy, .name = "average", .bucket = divided};
-    TN_TRY(timeline.measure(line, work, [&] { return averaging.run(divided); }));
-  }
-  return {};
-}
-
-// The rest, and later work on `stream` follows all of it.
-Status GradientSync::State::divide(Stream& stream) {
-  Stream& line = averaging.line();
-  if (!line) return timeline.measure(stream, {.name = "average"}, [&] { return averaging.run(stream); });
-  TN_TRY(divide_sent());
-  return timeline.measure(stream, {.kind = TraceKind::wait, .name = "averages"},
-                          [&]() -> Status { return stream.wait(TN_TRY(line.record())); });
-}
-
 Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
   if (!sent) TN_TRY(send(mine));
   running = sent = false;
   if (!issuer.sends()) return {};
   TN_TRY(sparse.launch(compute));
   TN_TRY(issuer.join(stream));
-  TN_TRY(divide(stream));
+  TN_TRY(timeline.measure(stream, {.name = "average"}, [&] { return averaging.run(stream); }));
   TN_TRY(sparse.average(stream, averaging.divisor()));
   TN_TRY(issuer.scatter(stream));
   done = TN_TRY(stream.record());

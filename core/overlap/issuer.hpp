@@ -42,8 +42,6 @@ class Issuer {
   Status release(uint32_t buckets);
   // After `check`: the backward is over; of Backward::sync: launches the rest. [stream's thread; may fail]
   Status complete(const Contribution& mine);
-  // Buckets, from the first on, that have left in this backward. [any-thread; cannot fail]
-  uint32_t sent_buckets() const noexcept { return next_; }
   // From now on `follow` may be called. [one thread; cannot fail]
   void keep_points() { sums_.resize(launches_.size()); }
   // Later work on `stream` follows bucket `bucket`, which has left in this backward. [stream's thread; may fail]

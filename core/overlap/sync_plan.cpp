@@ -83,7 +83,6 @@ Status GradientSync::State::let_go() {
     if (first.ok() && !status.ok()) first = std::move(status);
   };
   for (Lane& lane : lanes) note(lane.stream.sync());
-  if (averaging.line()) note(averaging.line().sync());
   note(sums.sync());
   for (Stream* user : {&compute, &reader, &updater}) {
     if (!*user) continue;
@@ -200,7 +199,7 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
     lanes = std::move(more);
     const std::span<Lane> used = std::span(lanes).first(next.streams());
     issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook, options.timeline));
-    if (average.line() || (options.average == Average::none && next.gate().empty())) issuer.keep_points();
+    if (options.average == Average::none && next.gate().empty()) issuer.keep_points();
     if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh, options.timeline));
     sparse = TN_TRY(SparseLane::prepare(device, lanes[0], next, options.average, options.timeline));
     arena = std::move(fresh);

@@ -41,8 +41,6 @@ struct GradientSync::State {
   Result<bool> begin(Stream& on, Backward how);
   Status send(const Contribution& mine);
   Status finish(Stream& stream, const Contribution& mine);
-  Status divide_sent();
-  Status divide(Stream& stream);
   Status tell(uint32_t i, const Point& when, const tn_span* from);
   Status bring_rows(uint32_t i, const tn_span& indices, const tn_span& values);
   Status arrive(uint32_t i, const Point& when, const tn_span& from);
@@ -94,7 +92,6 @@ struct GradientSync::State {
   overlap::CopyTotals copied{};  // by issuers before this one
   bool running = false, measured = false;
   bool sent = false;        // the backward that runs, by `send`
-  uint32_t divided = 0;     // buckets of it, where each is divided behind its sum
   bool ungathered = false;  // sharded mode: the last step is finished, and its updates have not gone to all
 };
 

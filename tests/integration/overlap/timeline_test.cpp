@@ -92,28 +92,6 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("overlap timeline: the number of ranks divides each bucket behind its own sum") {
-  together(2, [](Rank& r) -> Status {
-    const SyncOptions options{.average = Average::ranks, .target = eager_target()};
-    const Trace trace = TN_TRY(traced(r, parameters(sizes), {.nccl_comm_num = 2}, options, tell_all));
-    const std::string compute = "rank " + std::to_string(r.rank);
-    auto waits = found(trace, TraceKind::wait, compute);
-    std::erase_if(waits, [](const TraceEvent& event) { return event.name != "averages"; });
-    TN_TRY(expect(waits.size() == steps, "the compute stream waits otherwise for averages"));
-    for (uint32_t bucket = 0; bucket < sizes.size(); ++bucket) {
-      const auto divided = found(trace, TraceKind::copy, "averages", bucket),
-                 sent = found(trace, TraceKind::collective, "", bucket);
-      TN_TRY(expect(divided.size() == steps, called(bucket) + " is not divided once"));
-      for (uint32_t i = 0; i < steps; ++i) {
-        TN_TRY(expect(divided[i].begin_ns >= sent[i].end_ns, called(bucket) + " was divided before its sum"));
-        TN_TRY(expect(waits[i].end_ns >= divided[i].end_ns, "computing went on before " + called(bucket)));
-      }
-    }
-    return expect(found(trace, TraceKind::kernel, compute).empty(),
-                  "something is divided on the compute stream");
-  });
-}
-
 TEST_CASE(
     "overlap timeline: where the host waits for a bucket, its thread has an event, which counts in no sum") {
   together(2, [](Rank& r) -> Status {
