@@ -151,6 +151,7 @@ Status Hierarchical::walk(Stream& stream, const Legs& legs, bool& midway) {
     return {};
   };
   call_witness(stream);
+  TN_TRY(turn_.begin(stream));
   const bool beside = !legs.group.empty() && has_messages(legs.flat);
   if (beside) {
     if (!aside_) aside_ = TN_TRY(Device(device).stream({.name = "messages of '" + options.name + "'"}));
@@ -162,7 +163,8 @@ Status Hierarchical::walk(Stream& stream, const Legs& legs, bool& midway) {
   TN_TRY(step(stream, leaders_, legs.leaders));
   TN_TRY(step(stream, shards_, legs.shards));
   TN_TRY(step(stream, group_, legs.group_again));
-  return beside ? stream.wait(TN_TRY(aside_.record())) : Status();
+  if (beside) TN_TRY(stream.wait(TN_TRY(aside_.record())));
+  return turn_.end(stream);
 }
 
 Status Hierarchical::failed(Status why, bool midway) {

@@ -9,6 +9,7 @@
 #include "comm/comm_state.hpp"
 #include "comm/grouping.hpp"
 #include "comm/legs.hpp"
+#include "comm/turn.hpp"
 #include "comm/watch.hpp"
 #include "runtime/timeline.hpp"
 
@@ -45,6 +46,7 @@ class Hierarchical final : public detail::CommState, public runtime::Witness {
   const std::shared_ptr<const Hierarchy::State> state_;
   std::shared_ptr<CommState> group_, leaders_, shards_;  // null where this rank has no part
   Seat seat_;
+  Turn turn_{};
   std::atomic<bool> gone_{false};
   Watch watch_;
 };

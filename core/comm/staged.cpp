@@ -170,6 +170,7 @@ Status Staged::submit(Stream& stream, std::span<const CommOp> group, std::option
 
 // A refusal by the carrier comes after the copies down, which harm nobody.
 Status Staged::travel(Stream& stream, Journey& journey, std::optional<Route> route) {
+  TN_TRY(turn_.begin(stream));
   for (const Travel& way : journey.down) TN_TRY(stream.copy(way.host, way.device));
   TN_TRY(line_.wait(TN_TRY(stream.record())));
   TN_TRY(carrying_->submit(line_, journey.ops, route));
@@ -182,7 +183,7 @@ Status Staged::travel(Stream& stream, Journey& journey, std::optional<Route> rou
         done.sync());  // a pageable source is read when the copy is asked for, so its bytes have to be there
   }
   for (const Travel& way : journey.up) TN_TRY(stream.copy(way.device, way.host));
-  return {};
+  return turn_.end(stream);
 }
 
 Result<std::shared_ptr<detail::CommState>> Staged::part(std::span<const uint32_t> members,

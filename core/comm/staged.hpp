@@ -7,6 +7,7 @@
 #pragma once
 
 #include "comm/comm_state.hpp"
+#include "comm/turn.hpp"
 
 #include <tenon/buffer.hpp>
 #include <tenon/device.hpp>
@@ -62,8 +63,9 @@ class Staged final : public detail::CommState {
 
   Stream line_;                          // the carrier's
   std::shared_ptr<CommState> carrying_;  // ends before its stream
-  std::mutex mutex_;                     // one group at a time is put onto the carrier's stream
-  bool pinned_ = false;                  // staging lies in the device's host memory, else in the carrier's
+  Turn turn_{};
+  std::mutex mutex_;     // one group at a time is put onto the carrier's stream
+  bool pinned_ = false;  // staging lies in the device's host memory, else in the carrier's
 };
 
 }  // namespace tenon::comm

@@ -129,6 +129,19 @@ TEST_CASE("hierarchy: random sizes, ranks, groups, leaders, dtypes and routes ar
   }
 }
 
+TEST_CASE("hierarchy: groups follow each other on whatever streams, by whatever route") {
+  together(World{}, 4, [](Rank& r) -> Status {
+    Hierarchy h = TN_TRY(by_number(r, 2));
+    for (const Route route : routes) {
+      TN_TRY(sums_on_two_streams(r, [&](Stream& line, const tn_span& number) {
+        const CommOp op = CommOp::all_reduce(number, number, f64);
+        return h.submit(line, {&op, 1}, route);
+      }));
+    }
+    return {};
+  });
+}
+
 TEST_CASE("hierarchy: all-reduces of one group go their ways, and other operations go with them") {
   together(World{}, 4, [](Rank& r) -> Status {
     Hierarchy h = TN_TRY(by_number(r, 2));

@@ -243,4 +243,23 @@ Task draw(Generator& random, uint32_t size, uint64_t largest) {
   return t;
 }
 
+// `sum`s a number over all ranks again and again, on two streams in turn, which only the order of groups keeps apart.
+inline Status sums_on_two_streams(Rank& r, const std::function<Status(Stream&, const tn_span&)>& sum) {
+  constexpr int rounds = 12;
+  Stream other = TN_TRY(r.device.stream());
+  const Buffer buffer = TN_TRY(r.buffer(8));
+  TN_TRY(r.stream.upload(buffer, std::vector<double>{1}));
+  TN_TRY(other.wait(TN_TRY(r.stream.record())));
+  double expected = 1;
+  for (int i = 0; i < rounds; ++i, expected *= r.size) TN_TRY(sum(i % 2 == 0 ? r.stream : other, buffer));
+  TN_TRY(r.stream.sync());
+  TN_TRY(other.sync());
+  std::vector<double> found(1);
+  TN_TRY(r.stream.download(found, buffer.span()));
+  TN_TRY(r.stream.sync());
+  return found[0] == expected
+             ? Status()
+             : Status(TN_INTERNAL, std::to_string(found[0]) + " is not " + std::to_string(expected));
+}
+
 }  // namespace comm_test

@@ -172,6 +172,10 @@ Device check_all(const std::string& profile) {
   messages(device);
   keeps_the_rest(device);
   keeps_order(device);
+  together(device, 2, [](Rank& r) {
+    return sums_on_two_streams(
+        r, [&](Stream& line, const tn_span& number) { return r.comm.all_reduce(line, number, number, f64); });
+  });
   tells_faults(device);
   carries_hierarchies(device);
   return device;
