@@ -54,12 +54,10 @@ void print(const std::string& picture, const std::string& title, const Trace& tr
 tenon::Result<Trace> traced(const std::string& folder, const Course& course,
                             const tenon::test::Networks* networks, std::vector<std::string> options) {
   options.push_back("timeline=" + folder + "/step");
-  {
-    Crew crew = Crew::ours("traced", course, networks, options);
-    crew.prepare();
-    for (int i = 0; i < steps; ++i) crew.step();
-    if (!crew.why().empty()) return tenon::Status(TN_INTERNAL, crew.why());
-  }  // they write when nobody asks any more
+  Crew crew = Crew::ours("traced", course, networks, options);
+  crew.prepare();
+  for (int i = 0; i < steps; ++i) crew.step();
+  if (!crew.why().empty()) return tenon::Status(TN_INTERNAL, crew.why());
   return Trace::read({folder + "/step.rank0.json"});
 }
 

@@ -2,8 +2,8 @@
 // bench_overlap_rank: one rank of ours, asked as peer.hpp says: bench_overlap_rank SHAPE [NAME=VALUE…].
 //
 // SHAPE is a file of lines "NAME ELEMENTS TURNS", in the order of the parameters, of which the first is "forward 0 TURNS". The names
-// are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of two hosts, and `timeline` for a file: at the
-// end FILE.rankR.json has what ran when in the last step, for `tenon trace`. "prepare" makes the
+// are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of two hosts, and `timeline` for a file: after each step
+// FILE.rankR.json has what ran when in it, for `tenon trace`. "prepare" makes the
 // GradientSync, checks averages, takes steps until the plan is that of measured times, and is answered with the nanoseconds of
 // a step's computing alone, and those at which the plan sees backward and its sums end; "step" is answered with those of the step
 // and of its backward.
@@ -80,7 +80,7 @@ class Rank {
 
   // When the step ended, and when its backward began to.
   Result<std::string> step() {
-    static_cast<void>(timeline_.take());  // only the last one is kept
+    static_cast<void>(timeline_.take());  // of what came before
     const double start = now_ns();
     TN_TRY(work("forward", s_.forward_turns));
     TN_TRY(stream_.sync());
@@ -94,13 +94,11 @@ class Rank {
     TN_TRY(sync_->finish(stream_));
     TN_TRY(stream_.sync());
     const double end = now_ns();
+    TN_TRY(timeline_.write(s_.timeline + ".rank" + std::to_string(rank_) + ".json"));
     char said[64];
     std::snprintf(said, sizeof said, "%.0f %.0f", end - start, end - turn);
     return std::string(said);
   }
-
-  // No step comes any more.
-  Status end() { return timeline_.write(s_.timeline + ".rank" + std::to_string(rank_) + ".json"); }
 
  private:
   Status work(std::string_view name, uint64_t turns) {
@@ -209,7 +207,4 @@ int main(int argc, char** argv) {
       std::printf("! %s\n", said.error().message.substr(0, said.error().message.find('\n')).c_str());
     std::fflush(stdout);
   }
-  const Status ended = rank.end();
-  if (!ended.ok()) std::fprintf(stderr, "%s\n", ended.error().message.c_str());
-  return ended.ok() ? 0 : 1;
 }
