@@ -85,7 +85,8 @@ TEST_CASE("plans: a gradient that another stream makes arrives when its point is
                                                     {.warm_up_steps = 1, .target = eager_target()}));
     for (int i = 0; i < 2; ++i) {
       TN_TRY(sync.begin(r.stream));
-      // The first parameter's is late, though it is told of at once and `r.stream` has nothing to do.
+      // The first parameter's is late, though it is told of at once and `r.stream` has nothing to do but to begin.
+      TN_TRY(other.wait(TN_TRY(r.stream.record())));
       TN_TRY(other.host_call([] {
         const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
         while (std::chrono::steady_clock::now() < end) continue;
