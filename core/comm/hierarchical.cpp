@@ -210,6 +210,7 @@ Status Hierarchical::health() {
 Status Hierarchical::destroy(Timeout timeout) {
   if (gone_.exchange(true)) return destroyed(options.name);
   watch_.leave();
+  turn_ = {};
   const base::Deadline deadline(timeout);
   Status first;
   for (const auto& part : {group_, leaders_, shards_}) {

@@ -191,6 +191,9 @@ Result<std::shared_ptr<detail::CommState>> Staged::part(std::span<const uint32_t
   return over(device, TN_TRY(carrying_->part(members, called)));
 }
 
-Status Staged::destroy(Timeout timeout) { return carrying_->destroy(timeout); }
+Status Staged::destroy(Timeout timeout) {
+  turn_ = {};
+  return carrying_->destroy(timeout);
+}
 
 }  // namespace tenon::comm

@@ -2,13 +2,13 @@
 // panel.cpp: a crew that is measured on its devices' clocks, and its trace as one line of JSON.
 #include "panel.hpp"
 
+#include "../../support/temp_folder.hpp"
 #include "../row.hpp"
 
 #include <tenon/trace.hpp>
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 
 namespace bench {
 namespace {
@@ -51,25 +51,22 @@ void print(const std::string& picture, const std::string& title, const Trace& tr
 }
 
 // What rank 0 wrote about the last step.
-tenon::Result<Trace> traced(const std::string& folder, const Course& course,
-                            const tenon::test::Networks* networks, std::vector<std::string> options) {
-  options.push_back("timeline=" + folder + "/step");
+tenon::Result<Trace> traced(const Course& course, const tenon::test::Networks* networks,
+                            std::vector<std::string> options) {
+  const tenon::test::TempFolder folder;
+  options.push_back("timeline=" + folder / "step");
   Crew crew = Crew::ours("traced", course, networks, options);
   crew.prepare();
   for (int i = 0; i < steps; ++i) crew.step();
   if (!crew.why().empty()) return tenon::Status(TN_INTERNAL, crew.why());
-  return Trace::read({folder + "/step.rank0.json"});
+  return Trace::read({folder / "step.rank0.json"});
 }
 
 }  // namespace
 
 void panel(const std::string& picture, const std::string& title, const Course& course,
            const tenon::test::Networks* networks, std::vector<std::string> options) {
-  std::string folder = (std::filesystem::temp_directory_path() / "tenon-panel-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return note(picture + ", " + title + ": no folder for a timeline");
-  const auto trace = traced(folder, course, networks, std::move(options));
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
+  const auto trace = traced(course, networks, std::move(options));
   if (!trace.ok()) return note(picture + ", " + title + ": " + trace.error().message);
   print(picture, title, *trace);
 }

@@ -39,7 +39,10 @@ struct Settings {
   std::vector<Layer> layers{};
   uint64_t forward_turns = 0;
   Strategy strategy{};
-  std::string host{}, interface { }, timeline{}; };
+  std::string host{};
+  std::string interface {};
+  std::string timeline{};
+};
 
 double now_ns() {
   return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch())

@@ -9,6 +9,7 @@
 #include <tenon/abi.h>
 #include <tenon/tenon.hpp>
 
+#include "base/text.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/timeline.hpp"
 
@@ -16,8 +17,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <mutex>
@@ -38,17 +37,7 @@ int32_t guarded(tn_error* error, Body&& body) noexcept {
 }
 
 constexpr uint64_t id_bytes = 16;
-using Id = std::array<unsigned char, id_bytes>;
-
-std::string in_words(const Id& id) {
-  std::string out;
-  for (const unsigned char byte : id) {
-    char two[3];
-    std::snprintf(two, sizeof two, "%02x", byte);
-    out += two;
-  }
-  return out;
-}
+using Id = std::array<uint8_t, id_bytes>;
 
 // One rank of a communicator; `joining` is at work where creation does not block.
 struct Comm {
@@ -73,7 +62,6 @@ struct Comm {
 struct World {
   std::mutex mutex{};
   std::optional<Runtime> runtime{};
-  const tn_host* host = nullptr;
   const tn_plugin* simulated = nullptr;
   tn_device_api device{};
   tn_stream_api stream{};
@@ -192,18 +180,18 @@ Status make_id(void* id, uint64_t bytes) {
   if (id == nullptr || bytes != id_bytes) return {TN_INVALID, "an id has 16 bytes"};
   Id made;
   std::random_device random;
-  for (unsigned char& byte : made) byte = static_cast<unsigned char>(random());
+  for (uint8_t& byte : made) byte = static_cast<uint8_t>(random());
   std::memcpy(id, made.data(), made.size());
   World& world = World::here();
   const std::lock_guard lock(world.mutex);
-  world.folders.push_back(folder_of(in_words(made)));
+  world.folders.push_back(folder_of(base::hex(made)));
   return {};
 }
 
 Result<Communicator> join(tn_device* device, uint32_t rank, uint32_t size, const Id& id,
                           CommOptions options) {
   Device on = TN_TRY(World::here().device_of(device));
-  const Store store = TN_TRY(Store::in_folder(folder_of(in_words(id))));
+  const Store store = TN_TRY(Store::in_folder(folder_of(base::hex(id))));
   return Communicator::create(on, store, rank, size, std::move(options));
 }
 
@@ -366,7 +354,6 @@ Status leave_out_promises(World& world) {
 }
 
 Status open_world(World& world, const tn_host* host) {
-  world.host = host;
   RuntimeOptions options{.use_environment = false, .use_install_path = false, .probe = Probe::off};
   options.search_path = {TENON_STAGED_PLUGINS};
   options.options["sim.comm_id_bytes"] = "0";
