@@ -10,25 +10,25 @@ uint64_t elements(uint64_t span_bytes, DType dtype) noexcept {
   return width == 0 ? 0 : span_bytes / width;
 }
 
-CommOp op(uint32_t kind, const tn_span& send, const tn_span& recv, DType dtype, uint64_t bytes) noexcept {
+// What only some kinds have.
+struct More {
+  Reduction how{};
+  double factor = 1;
+  uint32_t peer = 0;
+};
+
+// Written once, where the caller has it: copies of it would take as long as the submit of a small group.
+CommOp op(uint32_t kind, const tn_span& send, const tn_span& recv, DType dtype, uint64_t bytes,
+          const More& more = {}) noexcept {
   CommOp out;
   out.abi.kind = kind;
   out.abi.dtype = static_cast<uint32_t>(dtype);
   out.abi.count = elements(bytes, dtype);
   out.abi.send = send;
   out.abi.recv = recv;
-  out.abi.scalar = 1;
-  return out;
-}
-
-CommOp reduced(CommOp out, Reduction how, double factor) noexcept {
-  out.abi.reduce = static_cast<uint32_t>(how);
-  out.abi.scalar = factor;
-  return out;
-}
-
-CommOp with(CommOp out, uint32_t peer) noexcept {
-  out.abi.peer = static_cast<int32_t>(peer);
+  out.abi.reduce = static_cast<uint32_t>(more.how);
+  out.abi.scalar = more.factor;
+  out.abi.peer = static_cast<int32_t>(more.peer);
   return out;
 }
 
@@ -36,16 +36,16 @@ CommOp with(CommOp out, uint32_t peer) noexcept {
 
 CommOp CommOp::all_reduce(const tn_span& send, const tn_span& recv, DType dtype, Reduction how,
                           double factor) noexcept {
-  return reduced(op(TN_COMM_ALL_REDUCE, send, recv, dtype, send.bytes), how, factor);
+  return op(TN_COMM_ALL_REDUCE, send, recv, dtype, send.bytes, {.how = how, .factor = factor});
 }
 
 CommOp CommOp::reduce(const tn_span& send, const tn_span& recv, DType dtype, uint32_t root, Reduction how,
                       double factor) noexcept {
-  return with(reduced(op(TN_COMM_REDUCE, send, recv, dtype, send.bytes), how, factor), root);
+  return op(TN_COMM_REDUCE, send, recv, dtype, send.bytes, {.how = how, .factor = factor, .peer = root});
 }
 
 CommOp CommOp::broadcast(const tn_span& send, const tn_span& recv, DType dtype, uint32_t root) noexcept {
-  return with(op(TN_COMM_BROADCAST, send, recv, dtype, recv.bytes), root);
+  return op(TN_COMM_BROADCAST, send, recv, dtype, recv.bytes, {.peer = root});
 }
 
 CommOp CommOp::all_gather(const tn_span& send, const tn_span& recv, DType dtype) noexcept {
@@ -54,7 +54,7 @@ CommOp CommOp::all_gather(const tn_span& send, const tn_span& recv, DType dtype)
 
 CommOp CommOp::reduce_scatter(const tn_span& send, const tn_span& recv, DType dtype, Reduction how,
                               double factor) noexcept {
-  return reduced(op(TN_COMM_REDUCE_SCATTER, send, recv, dtype, recv.bytes), how, factor);
+  return op(TN_COMM_REDUCE_SCATTER, send, recv, dtype, recv.bytes, {.how = how, .factor = factor});
 }
 
 CommOp CommOp::all_to_all(const tn_span& send, const tn_span& recv, DType dtype, uint32_t size) noexcept {
@@ -70,11 +70,11 @@ CommOp CommOp::all_to_all(const tn_span& send, std::span<const uint64_t> send_co
 }
 
 CommOp CommOp::send(const tn_span& what, DType dtype, uint32_t to) noexcept {
-  return with(op(TN_COMM_SEND, what, {}, dtype, what.bytes), to);
+  return op(TN_COMM_SEND, what, {}, dtype, what.bytes, {.peer = to});
 }
 
 CommOp CommOp::recv(const tn_span& what, DType dtype, uint32_t from) noexcept {
-  return with(op(TN_COMM_RECV, {}, what, dtype, what.bytes), from);
+  return op(TN_COMM_RECV, {}, what, dtype, what.bytes, {.peer = from});
 }
 
 CommOp CommOp::barrier() noexcept { return op(TN_COMM_BARRIER, {}, {}, u8, 0); }

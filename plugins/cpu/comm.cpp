@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint64_t default_timeout_ns = 30'000'000'000;
 // Of more groups than a submit needs to have ended.
-constexpr uint64_t moment_ns = 200'000;
+constexpr uint64_t moment_ns = 500'000;
 // A rank brings at most so much to a group that is done in its submit: some tens of microseconds at the speed of memory.
 constexpr uint64_t at_once_bytes = 1 << 20;
 // After a small group to which the others had not come: they are seldom in step.
@@ -116,10 +116,13 @@ Status Comm::abort() {
   return {};
 }
 
-// Who must wait waits for half of them, for a moment: woken for each, two threads on one processor would take turns at each.
+// Who must wait waits for half of them, for a moment: woken for each, two threads on one processor would take turns at each. Where
+// all are small it waits for all, and the next are done in their submits again.
 void Comm::wait_for_room(uint64_t number) {
-  if (turns_->sleep_until(number - depth / 2, driver::deadline_after(moment_ns))) return;
-  (void)turns_->sleep_until(number - depth, driver::never);
+  const bool all_small = handed_over_ >= depth;
+  if (!turns_->sleep_until(all_small ? number - 1 : number - depth / 2, driver::deadline_after(moment_ns)))
+    return (void)turns_->sleep_until(number - depth, driver::never);
+  if (all_small) left_out_ = 0;
 }
 
 Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
@@ -135,25 +138,34 @@ Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   TN_TRY(comm::make_group(maker, ops, pending.group));
   pending.number = number;
   pending.group.sequence = pending.group.operations.empty() ? number : collectives_ + 1;
-  if (!done_at_once(stream, pending)) TN_TRY(stream.run(pending, *turns_, number - 1));
+  const bool small = is_small(pending.group);
+  pending.begun = false;
+  if (small && done_at_once(stream, pending)) {
+    handed_over_ = 0;
+  } else {
+    TN_TRY(stream.run(pending, *turns_, number - 1));
+    handed_over_ = small ? handed_over_ + 1 : 0;
+  }
   submitted_ = number;
   if (!pending.group.operations.empty()) ++collectives_;
   return {};
 }
 
+bool Comm::is_small(const comm::Group& group) const noexcept {
+  return !group.operations.empty() && group.copies.empty() && group.letters.empty() &&
+         standing_->collector.is_small(group.operations, at_once_bytes);
+}
+
 // Handing a small group to the worker costs more than the group itself. Where another rank is late, the worker waits for it; what
 // fails here fails once more there, where it is told.
 bool Comm::done_at_once(const Stream& stream, Pending& pending) {
-  pending.begun = false;
-  const comm::Group& group = pending.group;
-  comm::Collector& collector = standing_->collector;
-  if (group.operations.empty() || !group.copies.empty() || !group.letters.empty()) return false;
-  if (!collector.is_small(group.operations, at_once_bytes)) return false;
   if (turns_->progress() != pending.number - 1 || !stream.idle()) return false;
-  if (handed_over_ > 0) {
-    --handed_over_;
+  if (left_out_ > 0) {
+    --left_out_;
     return false;
   }
+  const comm::Group& group = pending.group;
+  comm::Collector& collector = standing_->collector;
   comm::Member& member = *standing_->member;
   if (!member.enter(Memory::shared_given_back()).ok()) return false;
   collector.begin(group.operations, group.sequence);
@@ -171,7 +183,7 @@ bool Comm::done_at_once(const Stream& stream, Pending& pending) {
     (void)no_memory();
     return false;
   }
-  if (collector.may_advance()) handed_over_ = tries_left_out;
+  if (collector.may_advance()) left_out_ = tries_left_out;
   return false;
 }
 

@@ -69,6 +69,7 @@ class Comm {
   Comm(comm::Segments& segments, comm::Ticket ticket, std::function<void(const comm::Member&)> stands);
   Status join();
   void wait_for_room(uint64_t number);
+  bool is_small(const comm::Group& group) const noexcept;
   bool done_at_once(const Stream& stream, Pending& pending);
   Status no_memory();
   Status perform(Pending& pending);
@@ -87,7 +88,8 @@ class Comm {
   Timeline* turns_;  // groups that have ended
   std::array<Pending, depth> pending_;
   uint64_t submitted_ = 0, collectives_ = 0;
-  uint32_t handed_over_ = 0;  // groups to come that are not tried in their submit
+  uint32_t left_out_ = 0;     // small groups to come that are not tried in their submit
+  uint32_t handed_over_ = 0;  // of the last groups, so many were small, and were not done in their submit
 };
 
 }  // namespace tenon::cpu

@@ -20,8 +20,10 @@ namespace {
 
 // How long a failed rank waits for others, of other processes, to take their hands off its memory.
 constexpr uint64_t hands_off_ns = 1'000'000'000;
-// Some microseconds, which is what waking a worker takes.
-constexpr uint32_t moment_turns = 256;
+// Some microseconds, which is what handing a group to a worker and back takes; ranks that share processors give them to each other
+// for so long.
+constexpr uint32_t moment_turns = 512;
+constexpr uint64_t moment_ns = 20'000;
 
 }  // namespace
 
@@ -163,12 +165,20 @@ Status Member::wait_all() {
 
 bool Member::all_are_here() noexcept {
   Everyone everyone(*this);
-  for (uint32_t turn = 0; turn < (crowded_ ? 1 : moment_turns); ++turn) {
-    if (everyone.met()) return true;
-    driver::pause();
+  if (everyone.met()) return true;
+  if (crowded_) {
+    const uint64_t end = driver::deadline_after(moment_ns);
+    do {
+      driver::yield();
+      if (everyone.met()) return true;
+    } while (driver::now_ns() < end);
+    return false;
   }
-  if (crowded_) driver::yield();
-  return everyone.met();
+  for (uint32_t turn = 0; turn < moment_turns; ++turn) {
+    driver::pause();
+    if (everyone.met()) return true;
+  }
+  return false;
 }
 
 bool Member::lost(uint32_t rank) noexcept {
