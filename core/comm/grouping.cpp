@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <limits>
 
 namespace tenon {
 namespace {
@@ -25,6 +26,24 @@ bool whole_numbers(uint32_t dtype) noexcept {
   }
 }
 
+// Measured costs differ by as much for no reason.
+constexpr double as_good = 1.05;
+
+double cost_of(Route route, std::span<const CommTarget::Measured> costs, uint64_t bytes) noexcept {
+  for (const CommTarget::Measured& measured : costs)
+    if (measured.route == route) return measured.cost.ns(bytes);
+  return std::numeric_limits<double>::infinity();
+}
+
+// Where leaders seem no better than what spreads the work over all ranks of a group, that is taken: it bears larger sizes than were
+// measured, and faster links, better.
+Route cheapest(std::span<const CommTarget::Measured> costs, uint64_t bytes) noexcept {
+  const double flat = cost_of(Route::flat, costs, bytes), leaders = cost_of(Route::leaders, costs, bytes),
+               sharded = cost_of(Route::sharded, costs, bytes);
+  if (std::min(leaders, sharded) >= flat) return Route::flat;
+  return sharded <= leaders * as_good ? Route::sharded : Route::leaders;
+}
+
 }  // namespace
 
 Route Hierarchy::State::route(const tn_comm_op& op, std::optional<Route> asked) const noexcept {
@@ -36,14 +55,7 @@ Route Hierarchy::State::route(const tn_comm_op& op, std::optional<Route> asked) 
   if (asked || forced) {
     chosen = asked ? *asked : *forced;
   } else {
-    const uint64_t bytes = op.count * (bits(static_cast<DType>(op.dtype)) / 8);
-    double least = 0;
-    for (const CommTarget::Measured& measured : costs) {
-      const double ns = measured.cost.ns(bytes);
-      if (&measured != costs.data() && ns >= least) continue;
-      least = ns;
-      chosen = measured.route;
-    }
+    chosen = cheapest(costs, op.count * (bits(static_cast<DType>(op.dtype)) / 8));
   }
   return chosen == Route::sharded && !by_shards ? Route::leaders : chosen;
 }

@@ -38,7 +38,9 @@ struct HierarchyOptions {
   uint32_t hierarchical_allreduce_inter_nranks = 0;
   std::string group{};              // this rank's; ranks of one text form a group. Empty: the host
   std::vector<uint32_t> leaders{};  // one of each group, in any order; empty: the lowest rank of each
-  std::optional<Route> route{};     // of every all-reduce that can go there; none: the cheapest by `costs`
+  std::optional<Route>
+      route{};  // of every all-reduce that can go there; none: the cheapest by `costs`, and `sharded` where
+                // `leaders` is less than a twentieth cheaper
   // Each route at most once, the same on all ranks, as for planning; empty: measured at creation.
   std::vector<CommTarget::Measured> costs{};
   uint64_t measured_bytes = 4u << 20;  // the largest all-reduce that is measured; past it, lines go on

@@ -270,6 +270,24 @@ TEST_CASE("hierarchy: each size goes the route that costs least") {
   });
 }
 
+TEST_CASE("hierarchy: leaders that are hardly cheaper than shards do not carry the sum for all") {
+  together(World{}, 4, [](Rank& r) -> Status {
+    const auto route = [&](float leaders, float sharded) -> Result<Route> {
+      Hierarchy h =
+          TN_TRY(Hierarchy::create(r.comm, {.hierarchical_allreduce_inter_nranks = 2,
+                                            .costs = {{Route::leaders, CostTable::linear(100, leaders)},
+                                                      {Route::flat, CostTable::linear(100, 2)},
+                                                      {Route::sharded, CostTable::linear(100, sharded)}}}));
+      const tn_span some{nullptr, 0, 1 << 20, TN_SPACE_HOST_ADDRESS, 0};
+      return h.route_of(CommOp::all_reduce(some, some, f32));
+    };
+    if (TN_TRY(route(1, 1.04f)) != Route::sharded || TN_TRY(route(1, 1.06f)) != Route::leaders ||
+        TN_TRY(route(2, 2)) != Route::flat || TN_TRY(route(3, 1.99f)) != Route::sharded)
+      return wrong("another route than the costs say");
+    return {};
+  });
+}
+
 TEST_CASE("hierarchy: measured costs are the same on all ranks, and each size takes its route") {
   std::vector<std::vector<CommTarget::Measured>> told(4);
   together(World{}, 4, [&](Rank& r) -> Status {
