@@ -23,8 +23,8 @@ constexpr uint64_t default_timeout_ns = 30'000'000'000;
 constexpr uint64_t moment_ns = 500'000;
 // A rank brings at most so much to a group that is done in its submit: some tens of microseconds at the speed of memory.
 constexpr uint64_t at_once_bytes = 1 << 20;
-// After a small group to which the others had not come: they are seldom in step.
-constexpr uint32_t tries_left_out = 16;
+// Small groups that are not tried, at most, after many in a row to which the others had not come: they are seldom in step.
+constexpr uint32_t most_left_out = 15;
 // What an aborted group needs to end.
 constexpr uint64_t ending_ns = 3'000'000'000;
 
@@ -177,13 +177,17 @@ bool Comm::done_at_once(const Stream& stream, Pending& pending) {
       if (!*ended) continue;
       member.leave();
       count(pending.number);
+      late_ = 0;
       return true;
     }
   } catch (const std::bad_alloc&) {
     (void)no_memory();
     return false;
   }
-  if (collector.may_advance()) left_out_ = tries_left_out;
+  if (collector.may_advance()) {
+    left_out_ = late_;
+    late_ = std::min(2 * late_ + 1, most_left_out);
+  }
   return false;
 }
 

@@ -88,7 +88,8 @@ class Comm {
   Timeline* turns_;  // groups that have ended
   std::array<Pending, depth> pending_;
   uint64_t submitted_ = 0, collectives_ = 0;
-  uint32_t left_out_ = 0;     // small groups to come that are not tried in their submit
+  uint32_t left_out_ = 0;     // small groups to come that are not tried in their submit …
+  uint32_t late_ = 0;         // … and how many that will be when the others are late again
   uint32_t handed_over_ = 0;  // of the last groups, so many were small, and were not done in their submit
 };
 
