@@ -33,6 +33,7 @@ import tomllib
 
 TIME_UNITS = ("ns", "us", "ms", "s")
 FEWEST_RUNS = 20  # an absolute time is judged on the fastest of at least this many interleaved runs
+NEAR_LIMIT = 0.9  # the part of the limit that is asked for where the limit itself would not reach a ratio
 KINDS = ("max", "max_added", "min_ratio", "min_limit_fraction")
 
 
@@ -99,11 +100,26 @@ def pairwise_ratios(row):
     return [theirs / ours for ours, theirs in pairs if ours]
 
 
+def times_faster(ours, theirs, unit):
+    """How many times faster `ours` is than `theirs`; None where one of them is missing or nothing."""
+    if not ours or not theirs:
+        return None
+    return ours / theirs if higher_is_better(unit) else theirs / ours
+
+
+def beyond_limit(target, measured):
+    """Whether a ratio is asked for that the limit of this very run would not have: nothing could be so fast."""
+    reach = measured["reach"]
+    return target["kind"] == "min_ratio" and reach is not None and reach < target["value"]
+
+
 def judge_target(row, target, measured):
     """True, False, or None when the figures to judge by are not there."""
     kind, value = target["kind"], target["value"]
     if kind == "min_ratio":
-        return None if measured["ratio"] is None else measured["ratio"] >= value
+        if measured["ratio"] is None:
+            return None
+        return measured["ratio"] >= value or (beyond_limit(target, measured) and measured["of_limit"] >= NEAR_LIMIT)
     if kind == "min_limit_fraction":
         fraction = measured["limit_fraction"]
         return None if fraction is None else fraction >= value
@@ -128,6 +144,14 @@ def describe_target(target):
     text = {"max": f"<= {value:g} {unit}", "max_added": f"added <= {value:g} {unit}",
             "min_ratio": f"ratio >= {value:g}", "min_limit_fraction": f">= {value:.0%} of the limit"}[kind]
     return f"{text} with {target['needs']}" if "needs" in target else text
+
+
+def describe_judged(target, measured):
+    """The same, and by what else the row is judged where the limit makes it impossible."""
+    text = describe_target(target)
+    if not binds(target) or not beyond_limit(target, measured):
+        return text
+    return f"{text}, where the limit has {measured['reach']:.3g}: >= {NEAR_LIMIT:.0%} of it"
 
 
 @functools.cache
@@ -165,18 +189,20 @@ def applies(target, row):
         fnmatch.fnmatchcase(row.get("peer") or "", target.get("peer", "*"))
 
 
-def report_row(row, targets):
-    """The finished row: exactly the ten keys every suite reports."""
+def report_row(row, targets, limit_of_name=None):
+    """The finished row: exactly the ten keys every suite reports. `limit_of_name`: what another row of the name, with another peer
+    or none, has as its limit; a row without a limit of its own shows no part of it, but is held to no more than it allows."""
     check_row(row)
     ours = figure(row["ours"], row["judge"], row["unit"])
     theirs = row.get("theirs")
     ratios = pairwise_ratios(row) if theirs else []
     limit = row.get("limit")
-    fraction = None
-    if limit and ours:
-        fraction = ours / limit if higher_is_better(row["unit"]) else limit / ours
+    fraction = times_faster(ours, limit, row["unit"])
     middle = statistics.median(row["ours"])
-    measured = {"ratio": statistics.median(ratios) if ratios else None, "limit_fraction": fraction}
+    known = limit or limit_of_name
+    measured = {"ratio": statistics.median(ratios) if ratios else None, "limit_fraction": fraction,
+                "of_limit": times_faster(ours, known, row["unit"]),
+                "reach": times_faster(known, figure(theirs, row["judge"], row["unit"]), row["unit"]) if theirs else None}
     mine = [target for target in targets if applies(target, row)]
     peer = row.get("peer")
     met = combine([judge_target(row, target, measured) for target in mine if binds(target)])
@@ -189,7 +215,7 @@ def report_row(row, targets):
         "spread": quartile_range(ratios) if ratios else quartile_range(row["ours"]) / middle if middle else 0.0,
         "interval": interval(ratios),
         "limit_fraction": fraction,
-        "target": "; ".join(describe_target(target) for target in mine) or None,
+        "target": "; ".join(describe_judged(target, measured) for target in mine) or None,
         "met": met,
     }
 
@@ -213,7 +239,8 @@ def report(suite, raw_rows, targets, machine, commit=None):
     raw_rows = [row for row in raw_rows if is_row(row)]
     measured = [row for row in raw_rows if "left_out" not in row]
     gone = [row for row in raw_rows if "left_out" in row]
-    rows = [report_row(row, targets) for row in measured] + [left_out(row, targets) for row in gone]
+    limits = {row["name"]: row["limit"] for row in measured if row.get("limit")}
+    rows = [report_row(row, targets, limits.get(row["name"])) for row in measured] + [left_out(row, targets) for row in gone]
     for target in targets:
         if any(applies(target, row) for row in measured) or \
                 any(fnmatch.fnmatchcase(row["name"], target["row"]) for row in gone):

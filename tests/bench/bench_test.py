@@ -89,6 +89,28 @@ class Verdicts(unittest.TestCase):
     def test_a_row_without_target_has_no_verdict(self):
         self.assertIsNone(self.met(row()))
 
+    def test_a_ratio_that_the_limit_would_not_have_is_judged_by_the_limit(self):
+        asked = target(kind="min_ratio", value=3)
+        near = row(ours=[2.0] * RUNS, theirs=[5.0] * RUNS, limit=1.9)  # the limit would be 2.6 times as fast
+        self.assertTrue(self.met(near, asked))
+        self.assertEqual(bench.report_row(near, [asked])["target"], "ratio >= 3, where the limit has 2.63: >= 90% of it")
+        self.assertFalse(self.met(near | {"limit": 1.7}, asked))  # 85 %
+        self.assertFalse(self.met(near | {"limit": 1.6}, asked))  # 3.1 times as fast: it can be had
+        self.assertFalse(self.met(near | {"limit": None}, asked))
+        self.assertTrue(self.met(row(unit="GB/s", ours=[9.5], theirs=[5.0], limit=10), asked))
+        self.assertFalse(self.met(row(unit="GB/s", ours=[9.5], theirs=[3.3], limit=10), asked))
+        self.assertIsNone(self.met(near | {"theirs": None, "why_no_peer": "none here"}, asked))
+
+    def test_the_limit_of_a_row_is_that_of_its_name(self):
+        own = row(peer=None, theirs=None, limit=1.9)
+        other = row(theirs=[5.0] * RUNS)
+        asked = [target(kind="min_ratio", value=3, peer="p")]
+        first, second = bench.report("s", [own, other], asked, "m")["rows"]
+        self.assertIsNone(first["met"])
+        self.assertTrue(second["met"])
+        self.assertIsNone(second["limit_fraction"])
+        self.assertFalse(bench.report("s", [own | {"name": "q"}, other], asked, "m")["rows"][1]["met"])
+
     def test_a_target_of_what_the_processor_lacks_is_not_judged(self):
         missed = dict(target(kind="min_ratio", value=99), needs="tiles_of_gold")
         self.assertFalse(bench.binds(missed))
