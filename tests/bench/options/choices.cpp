@@ -91,6 +91,20 @@ Trials images() { return {"resnet20", 64, 2, {{"sync_batch_norm", "true"}}}; }
 
 }  // namespace
 
+std::vector<Automatic> all_automatic() {
+  return {{"resnet20",
+           64,
+           1,
+           {"device_threads=1", "device_threads=4", "capture=false", "fuse_patterns=false",
+            "enable_auto_fusion=false", "layout=nchw", "cudnn_exhaustive_search=true"}},
+          {"transformer",
+           2,
+           1,
+           {"device_threads=1", "device_threads=4", "capture=false", "fuse_patterns=false",
+            "enable_auto_fusion=false", "cudnn_exhaustive_search=true"}},
+          {"transformer", 2, 2, {"capture=false", "fuse_patterns=false", "enable_auto_fusion=false"}}};
+}
+
 std::vector<Trials> all_trials() { return {residual(), decoder(), shortest(), ranks(), images()}; }
 
 }  // namespace bench

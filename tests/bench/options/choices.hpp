@@ -26,4 +26,14 @@ struct Trials {
 // [any-thread; does not block; cannot fail]
 std::vector<Trials> all_trials();
 
+// A step as `auto` has it made, beside each setting alone that it may choose.
+struct Automatic {
+  std::string model;
+  uint32_t batch, ranks;
+  std::vector<std::string> settings;  // NAME=VALUE
+};
+
+// [any-thread; does not block; cannot fail]
+std::vector<Automatic> all_automatic();
+
 }  // namespace bench

