@@ -140,7 +140,7 @@ def lanes(panels):
         x = left + width * i * mark / most
         parts = [line("grid", x, MARGIN, x, top), *parts, text(x, top + 14, f"{i * mark:g}", "middle")]
     x = left
-    for kind, words in (("kernel", "computing"), ("collective", "collectives"), ("copy", "copies, division")):
+    for kind, words in (("kernel", "computing, averages"), ("collective", "collectives"), ("copy", "copies")):
         parts += [f'<rect x="{x}" y="{top + 26}" width="8" height="8" fill="{WORK[kind]}"/>', text(x + 14, top + 34, words)]
-        x += 130
+        x += 160
     return page(left + width + 40, top + 46, parts)
