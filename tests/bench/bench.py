@@ -200,9 +200,9 @@ def report_row(row, targets, limit_of_name=None):
     fraction = times_faster(ours, limit, row["unit"])
     middle = statistics.median(row["ours"])
     known = limit or limit_of_name
-    measured = {"ratio": statistics.median(ratios) if ratios else None, "limit_fraction": fraction,
-                "of_limit": times_faster(ours, known, row["unit"]),
-                "reach": times_faster(known, figure(theirs, row["judge"], row["unit"]), row["unit"]) if theirs else None}
+    ratio, of_limit = statistics.median(ratios) if ratios else None, times_faster(ours, known, row["unit"])
+    measured = {"ratio": ratio, "limit_fraction": fraction, "of_limit": of_limit,
+                "reach": ratio / of_limit if ratio and of_limit else None}
     mine = [target for target in targets if applies(target, row)]
     peer = row.get("peer")
     met = combine([judge_target(row, target, measured) for target in mine if binds(target)])
