@@ -120,9 +120,11 @@ Status Comm::abort() {
 // all are small it waits for all, and the next are done in their submits again.
 void Comm::wait_for_room(uint64_t number) {
   const bool all_small = handed_over_ >= depth;
-  if (!turns_->sleep_until(all_small ? number - 1 : number - depth / 2, driver::deadline_after(moment_ns)))
-    return (void)turns_->sleep_until(number - depth, driver::never);
-  if (all_small) left_out_ = 0;
+  if (turns_->sleep_until(all_small ? number - 1 : number - depth / 2, driver::deadline_after(moment_ns))) {
+    if (all_small) left_out_ = 0;
+    return;
+  }
+  (void)turns_->sleep_until(number - depth, driver::never);
 }
 
 Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {

@@ -75,12 +75,8 @@ Contestant::Command open_mpi(const Networks& networks, const std::string& agent,
 }
 #endif
 
-void left_out_both(const std::string& why) {
-  for (const char* speed : {"1Gbit", "10Gbit"}) left_out(std::string("two_hosts_64MB/") + speed, why);
-}
-
 // Everybody meets on the wire that is measured, since some choose their ways by what they find there.
-void over_a_wire(const Networks& networks, int gigabits) {
+void over_a_wire(const Networks& networks, const std::string& row, int gigabits) {
   Contestant ours("tenon", four, on_both(networks, "hierarchy"));
   std::deque<Contestant> rivals;
   rivals.emplace_back("its flat form", four, on_both(networks, "tenon"));
@@ -99,19 +95,23 @@ void over_a_wire(const Networks& networks, int gigabits) {
   std::vector<Contestant*> others;
   for (Contestant& rival : rivals) others.push_back(&rival);
   const double least_ms = static_cast<double>(megabytes_64) * 8 * frame / carried / (gigabits * 1e6);
-  take_turns({.name = "two_hosts_64MB/" + std::to_string(gigabits) + "Gbit", .unit = "ms", .limit = least_ms},
-             ours, others, {.form = Form::back_to_back, .bytes = megabytes_64}, nullptr, 1e-3);
+  take_turns({.name = row, .unit = "ms", .limit = least_ms}, ours, others,
+             {.form = Form::back_to_back, .bytes = megabytes_64}, nullptr, 1e-3);
 }
 
 }  // namespace
 
 void two_hosts() {
   const Networks networks;
-  if (!networks) return left_out_both("no network namespaces here: it needs root and `ip netns`");
   for (const int gigabits : {1, 10}) {
-    if (!networks.shape(std::to_string(gigabits) + "gbit"))
-      return left_out_both("no wire of a given speed here: it needs `tc`");
-    over_a_wire(networks, gigabits);
+    const std::string speed = std::to_string(gigabits) + "gbit",
+                      row = "two_hosts_64MB/" + std::to_string(gigabits) + "Gbit";
+    if (!networks)
+      left_out(row, "no network namespaces here: it needs root and `ip netns`");
+    else if (!networks.shape(speed))
+      left_out(row, "no wire of a given speed here: it needs `tc`");
+    else
+      over_a_wire(networks, row, gigabits);
   }
 }
 

@@ -91,6 +91,7 @@ Trials images() { return {"resnet20", 64, 2, {{"sync_batch_norm", "true"}}}; }
 
 }  // namespace
 
+// What core/train/tune.cpp offers for these steps on two processors.
 std::vector<Automatic> all_automatic() {
   return {{"resnet20",
            64,
