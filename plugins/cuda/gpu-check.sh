@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Everything that only a GPU can show, in one call of under ten minutes.
 #
-#   plugins/cuda/gpu-check.sh [--build DIR] [--out DIR] [--seconds N]
+#   plugins/cuda/gpu-check.sh [--build DIR] [--out DIR] [--seconds N] [--sample N]
 #
 # --build takes a release build that is there already (its bin/ and lib/); without it one is made in build/gpu.
 # --out is where the figures go (default build/gpu-check): gpu-check.json, the reports of its steps, and their logs.
 # --seconds is what all steps have together (default 580); what has not begun by then is skipped.
+# --sample is of how many cases of the kit beyond level 0 one is run (default 6); all of them take sixteen processors half an hour.
 # Invariant: a step that cannot run here says so and is counted as skipped; the script fails when a step failed or did not
 # end in its time, and never because a target was missed.
 set -uo pipefail
@@ -16,11 +17,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
 build=""
 out=build/gpu-check
 limit=580
+sample=6
 while [[ $# -gt 0 ]]; do
   case $1 in
     --build) build=${2:?--build needs a folder}; shift ;;
     --out) out=${2:?--out needs a folder}; shift ;;
     --seconds) limit=${2:?--seconds needs a number}; shift ;;
+    --sample) sample=${2:?--sample needs a number}; shift ;;
     *) echo "gpu-check: unknown option '$1'" >&2; exit 2 ;;
   esac
   shift
@@ -77,9 +80,15 @@ is_there() {
   return 1
 }
 
-# Libraries as torch's packages bring them, where there is no toolkit.
+# Libraries as torch's packages bring them come first: they are newer than most toolkits', and the peer's own.
 find_libraries() {
-  local library found
+  local library found folder
+  while read -r folder; do
+    LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  done < <(timeout 60 python3 -c 'import importlib.util as u, pathlib
+torch = u.find_spec("torch")
+if torch: print(*pathlib.Path(torch.origin).parents[1].glob("nvidia/*/lib"), sep="\n")' 2>/dev/null | grep '^/')
+  export LD_LIBRARY_PATH
   for library in 'libnvrtc.so.1[23]' 'libcublasLt.so.1[23]' libcudnn.so.9 libnccl.so.2; do
     is_there "$library" && continue
     found=$(timeout 20 find /usr/local /opt /usr/lib "$HOME" -name "$library" -not -path '*/stubs/*' 2>/dev/null | head -n 1)
@@ -89,15 +98,34 @@ find_libraries() {
   done
 }
 
+# Accesses outside of memory, then races in what threads of a block share.
 sanitize() {
   command -v compute-sanitizer >/dev/null || { echo "SKIPPED: compute-sanitizer is not installed"; return 77; }
-  compute-sanitizer --target-processes all --error-exitcode 1 "$tenon" conform "$plugin" --quick --jobs 1 \
-    --filter 'memory*' --filter 'copy*' --filter 'op.add.*' --filter 'op.sum.*' --filter 'op.cast.*'
+  local tool cases=(--filter 'op sum: f32*' --filter 'op softmax: f32*' --filter 'op layer_norm: bf16*'
+                    --filter 'op batch_norm_train: f32*' --filter 'op embedding_grad: f32*' --filter 'op adam: f32*')
+  for tool in memcheck racecheck; do
+    compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 1 "$tenon" conform "$plugin" --level 1 --quick \
+      --jobs "$(nproc)" --deadline 60 --filter 'memory*' --filter 'copy*' --filter 'op add: f32*' --filter 'op cast: f32*' "${cases[@]}" || return
+  done
+}
+
+# Levels 0 to 4, at small sizes.
+conformance() {
+  "$tenon" conform "$plugin" --level 4 --quick --sample "$sample" --verify --jobs "$(nproc)" --json "$out/conformance.json" \
+    --html "$out/conformance.html"
+}
+
+# All that NVIDIA's libraries compute.
+libraries() {
+  "$tenon" conform "$plugin" --level 2 --quick --verify --jobs "$(nproc)" --json "$out/libraries.json" --filter 'op matmul:*' \
+    --filter 'op conv2d*' --filter 'op attention*' --filter 'gradient matmul*' --filter 'gradient conv2d*' \
+    --filter 'fused matmul*' --filter 'fused conv2d*' --filter 'fused attention*'
 }
 
 # Ranks that are threads and share the device: that what they say to each other is right, not how fast.
 collectives() {
-  "$tenon" conform "$plugin" --level 3 --quick --jobs 1 --filter 'all_reduce*' --filter 'all_gather: f32*' --filter 'send_recv: f32*'
+  "$tenon" conform "$plugin" --level 3 --quick --jobs "$(nproc)" --filter 'all_*' --filter 'send_recv*' --filter 'broadcast*' \
+    --filter 'reduce*'
 }
 
 # The same with NCCL, which takes one rank of a device: cases of one rank are its, the others go on as threads. What it joined
@@ -135,7 +163,9 @@ json() {
   printf ']}\n'
 }
 
-export -f make_build is_there sanitize collectives nccl bench
+export -f make_build is_there sanitize conformance libraries collectives nccl bench
+# Streams that wait for each other's words must not share a queue of the device.
+export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-32}
 if [[ -z $build ]]; then
   build=build/gpu
   step build 400 make_build
@@ -146,7 +176,7 @@ tenon=$build/bin/tenon
 plugin=$build/lib/tenon/plugins/tenon-cuda.so
 # What was built elsewhere has that place's folder written into it.
 TENON_BENCH_PLUGIN_DIR=$(dirname "$plugin")
-export build out tenon plugin TENON_BENCH_PLUGIN_DIR
+export build out sample tenon plugin TENON_BENCH_PLUGIN_DIR
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | plain)
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 | plain)
@@ -161,14 +191,14 @@ gpu=${gpu:-no GPU} driver=${driver:-unknown} cuda=${cuda:-none} nvrtc=${nvrtc:-n
 echo "GPU check: $gpu, driver $driver, CUDA $cuda, NVRTC $nvrtc, torch $torch"
 
 if [[ $cuda != none ]]; then
-  step conformance 150 "$tenon" conform "$plugin" --level 1 --quick --verify --jobs 4 --json "$out/conformance.json" \
-    --html "$out/conformance.html"
+  step bench 200 bench
+  step conformance 150 conformance
+  step libraries 60 libraries
   step collectives 50 collectives
   step nccl 30 nccl
-  step bench 280 bench
-  step sanitizer 60 sanitize
+  step sanitizer 80 sanitize
 else
-  for name in conformance collectives nccl bench sanitizer; do note "$name" skipped 0 "no device"; done
+  for name in bench conformance libraries collectives nccl sanitizer; do note "$name" skipped 0 "no device"; done
 fi
 
 json >"$out/gpu-check.json"

@@ -83,7 +83,7 @@ Result<std::shared_ptr<Gpu>> Plugin::gpu(uint32_t ordinal) {
   std::shared_ptr<Gpu> found = gpus_[ordinal].lock();
   if (found == nullptr) {
     const Driver& driver = *TN_TRY(Driver::open());
-    found = std::make_shared<Gpu>(TN_TRY(Context::open(driver, ordinal)));
+    found = TN_TRY(Gpu::open(TN_TRY(Context::open(driver, ordinal))));
     gpus_[ordinal] = found;
   }
   TN_TRY(found->context()->alive());

@@ -24,13 +24,13 @@ TEST_CASE("driver: a function is given for its own version and newer ones, not f
 }
 
 TEST_CASE("driver: a version that the driver does not have is refused") {
-  REQUIRE(configure("driver=12020") == CUDA_SUCCESS);
+  REQUIRE(configure("driver=12040") == CUDA_SUCCESS);
   void* found = nullptr;
-  CHECK(finder()("cuMemMap", &found, 12040, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) ==
+  CHECK(finder()("cuMemMap", &found, 12050, CU_GET_PROC_ADDRESS_DEFAULT, nullptr) ==
         CUDA_ERROR_INVALID_VALUE);
   int version = 0;
   must(cu().cuDriverGetVersion(&version));
-  CHECK(version == 12020);
+  CHECK(version == 12040);
 }
 
 TEST_CASE("driver: a name whose newer form has another signature is not given for that version") {

@@ -66,6 +66,7 @@ class Code {
   CUfunction function(const char* name) const {
     CUfunction out = nullptr;
     must(cu().cuModuleGetFunction(&out, module_, name));
+    must(cu().cuFuncLoad(out));
     return out;
   }
 
@@ -288,6 +289,23 @@ TEST_CASE("kernel: what is no image, and an image for another chip, are refused"
   CHECK(cu().cuModuleGetFunction(&function, module, "stores") == CUDA_ERROR_NOT_FOUND);
   must(cu().cuModuleUnload(module));
   CHECK(cu().cuModuleUnload(module) == CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_CASE("kernel: an entry that was not loaded ahead is not launched") {
+  const Program program;
+  const CUstream stream = make_stream();
+  const Memory memory;
+  const Compiled compiled = compile(store_source);
+  CUmodule module = nullptr;
+  must(cu().cuModuleLoadData(&module, compiled.image.data()));
+  CUfunction store = nullptr;
+  must(cu().cuModuleGetFunction(&store, module, "store"));
+  CHECK(launch(store, stream, static_cast<CUdeviceptr>(memory), 1, 1) == CUDA_ERROR_NOT_SUPPORTED);
+  must(cu().cuFuncLoad(store));
+  CHECK(launch(store, stream, static_cast<CUdeviceptr>(memory), 1, 1) == CUDA_SUCCESS);
+  sync(stream);
+  must(cu().cuModuleUnload(module));
+  CHECK(cu().cuFuncLoad(store) == CUDA_ERROR_INVALID_HANDLE);
 }
 
 TEST_CASE("nvrtc: options are taken and refused as the real one does") {

@@ -29,9 +29,10 @@ esac
 """
 SAMPLED = """#!/bin/sh
 case "$*" in
-  *all_gather*) exec '{tool}' "$@" --sample 5 {declared} ;;
+  *libraries.json*) exec '{tool}' "$@" --filter 'op add: f32*' {declared} ;;
+  *send_recv*) exec '{tool}' "$@" --sample 20 {declared} ;;
   *'--level 3'*) exec '{tool}' "$@" {declared} ;;
-  conform*) exec '{tool}' "$@" --sample 400 {declared} ;;
+  conform*) exec '{tool}' "$@" {declared} ;;
 esac
 exec '{tool}' "$@"
 """
@@ -91,8 +92,8 @@ def all_steps(machine, tool, library, driver):
     program(machine.build / "bin" / "tenon", SAMPLED.format(tool=tool, declared=shlex.join(declared)))
     (machine.build / "lib").symlink_to(library)
     # The real NCCL has nothing to do with a driver for tests; where it is installed threads alone join.
-    code, printed, report = machine.run(LD_LIBRARY_PATH=driver, FAKECUDA="seed=1", TENON_CUDA_NCCL="off")
-    wanted = {name: "passed" for name in ("doctor", "conformance", "collectives", "bench", "sanitizer")}
+    code, printed, report = machine.run("--sample", "400", LD_LIBRARY_PATH=driver, FAKECUDA="seed=1", TENON_CUDA_NCCL="off")
+    wanted = {name: "passed" for name in ("doctor", "bench", "conformance", "libraries", "collectives", "sanitizer")}
     expect(findings, "all steps pass but NCCL's", code == 0 and verdicts(report) == wanted | {"nccl": "skipped"}, code, printed)
     kit = machine.folder / "out" / "conformance.json"
     expect(findings, "the kit leaves its report", kit.is_file() and (machine.folder / "out" / "conformance.html").is_file())
@@ -111,8 +112,10 @@ def all_steps(machine, tool, library, driver):
 def failures(fresh):
     """Each step that fails is told as failed, and no other."""
     findings = []
-    cases = [("conformance", fresh("kit").tool(conform='case "$*" in *"level 1"*) exit 1 ;; esac'), {}),
-             ("collectives", fresh("ranks").tool(conform='case "$*" in *all_gather*) exit 1 ;; esac'), {}), ("sanitizer", fresh("sanitizer").tool(), {"SANITIZER": "1"}),
+    cases = [("conformance", fresh("kit").tool(conform='case "$*" in *"level 4"*) exit 1 ;; esac'), {}),
+             ("libraries", fresh("libraries").tool(conform='case "$*" in *libraries.json*) exit 1 ;; esac'), {}),
+             ("collectives", fresh("ranks").tool(conform='case "$*" in *send_recv*) exit 1 ;; esac'), {}),
+             ("sanitizer", fresh("sanitizer").tool(), {"SANITIZER": "1"}),
              ("bench", fresh("bench").tool(), {"BENCH": "2"})]
     for name, machine, variables in cases:
         code, printed, report = machine.run(**variables)
@@ -162,8 +165,8 @@ def deadlines(fresh):
     steps = {step["name"]: step for step in report["steps"]}
     expect(findings, "a step that hangs has failed", code == 1 and steps["conformance"]["verdict"] == "failed" and
            "not done after" in steps["conformance"]["words"], printed)
-    expect(findings, "what is left is skipped", steps["bench"]["verdict"] == "skipped" and
-           "none of the 10 s was left" in steps["bench"]["words"], printed)
+    expect(findings, "what is left is skipped", steps["sanitizer"]["verdict"] == "skipped" and
+           "none of the 10 s was left" in steps["sanitizer"]["words"], printed)
     expect(findings, "the time is kept", time.monotonic() - begin < 60)
     return findings
 
@@ -173,7 +176,7 @@ def no_device(fresh):
     skipped = [name for name, verdict in verdicts(report).items() if verdict == "skipped"]
     findings = []
     expect(findings, "without a device all but one step are skipped",
-           code == 0 and skipped == ["conformance", "collectives", "nccl", "bench", "sanitizer"] and report["cuda"] == "none", printed)
+           code == 0 and skipped == ["bench", "conformance", "libraries", "collectives", "nccl", "sanitizer"] and report["cuda"] == "none", printed)
     return findings
 
 

@@ -14,9 +14,7 @@ Result<CUfunction> find_reduction(Gpu& gpu, const Compiler& compiler, uint32_t d
     return std::move(bundle.image);
   };
   const CUmodule module = TN_TRY(gpu.resident(dtype, image));
-  CUfunction found = nullptr;
-  TN_CUDA_IN(context, cuModuleGetFunction, &found, module, ranks_entry(reduce));
-  return found;
+  return gpu.entry(module, ranks_entry(reduce));
 }
 
 }  // namespace tenon::cuda::comm

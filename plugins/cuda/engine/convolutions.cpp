@@ -4,6 +4,7 @@
 
 #include "conv_graph.hpp"
 #include "cudnn_kernels.hpp"
+#include "leave.hpp"
 
 #include <tenon/author/support.hpp>
 
@@ -26,10 +27,17 @@ bool is_trivial(const Convolution& c) noexcept {
   return is_empty(c.image) || is_empty(c.filter) || is_empty(c.result);
 }
 
+// cuDNN 9.19's engine 1 for gradients of filters takes dilated ones, and computes something else, as an H100 showed.
+int64_t wrong_engine(const Convolution& c) noexcept {
+  const bool dilated = c.dilation[0] != 1 || c.dilation[1] != 1;
+  return c.op == TN_OP_conv2d_grad_weight && dilated ? 1 : no_engine;
+}
+
 PlanProblem conv_problem(const Convolution& convolution) {
   PlanProblem out{.told = text("convolution ", told(convolution)),
                   .dtype = convolution.dtype,
-                  .zeroed = convolution.made().binding};
+                  .zeroed = convolution.made().binding,
+                  .wrong_engine = wrong_engine(convolution)};
   if (!is_trivial(convolution)) {
     out.graph = [&convolution](const Cudnn& library, int64_t alignment) {
       return conv_graph(library, convolution, alignment);
@@ -40,8 +48,8 @@ PlanProblem conv_problem(const Convolution& convolution) {
 
 class Convolutions : public Engine {
  public:
-  Convolutions(const std::shared_ptr<Gpu>& gpu, const Tools& tools, const Effort& effort, bool tf32)
-      : kernels_(gpu, tools, convolutions_name, effort, tf32) {}
+  Convolutions(const std::shared_ptr<Gpu>& gpu, const Tools& tools, const Effort& effort, const Leave& leave)
+      : kernels_(gpu, tools, convolutions_name, effort, leave.tf32), leave_(leave) {}
 
   bool takes(const FragmentView& fragment) const noexcept override { return has_convolution(fragment); }
 
@@ -49,11 +57,8 @@ class Convolutions : public Engine {
     const Convolution convolution = TN_TRY(convolution_of(fragment));
     TN_TRY(kernels_.library());
     const double cost = transfer_ns(kernels_.context(), fragment);
-    if (kernels_.tf32() && convolution.dtype == TN_DTYPE_f32) {
-      return author::accept_converted(
-          out, "computed in TF32, which has 10 bits of mantissa, as the option cuda.tf32 = 1 allows", cost);
-    }
-    return author::accept(out, cost);
+    const char* const otherwise = leave_.told(convolution.dtype, convolution.activation == TN_OP_relu);
+    return otherwise != nullptr ? author::accept_converted(out, otherwise, cost) : author::accept(out, cost);
   }
 
   Result<std::unique_ptr<Kernel>> compile(const FragmentView& fragment,
@@ -71,6 +76,7 @@ class Convolutions : public Engine {
  private:
   Result<Convolution> convolution_of(const FragmentView& fragment) const {
     const Convolution convolution = TN_TRY(read_convolution(fragment));
+    TN_TRY(leave_.check_relu(fragment, convolution.activation == TN_OP_relu, "cuDNN"));
     const int sm = kernels_.context().sm();
     if (convolution.dtype == TN_DTYPE_bf16 && sm < oldest_bf16_conv_sm) {
       return Status(TN_UNSUPPORTED,
@@ -86,14 +92,15 @@ class Convolutions : public Engine {
   }
 
   CudnnKernels kernels_;
+  const Leave leave_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_convolutions(const std::shared_ptr<Gpu>& gpu, const Tools& tools) {
-  const int64_t tf32 = TN_TRY(tools.host.integer("tf32", 0, 0, 1));
+  const Leave leave = TN_TRY(Leave::of(tools.host));
   const Effort effort = TN_TRY(Effort::of(tools.host));
-  return std::unique_ptr<Engine>(std::make_unique<Convolutions>(gpu, tools, effort, tf32 != 0));
+  return std::unique_ptr<Engine>(std::make_unique<Convolutions>(gpu, tools, effort, leave));
 }
 
 Result<std::string> convolutions_library(const Tools& tools) {

@@ -229,7 +229,10 @@ Result<std::unique_ptr<Kernel>> CudnnKernels::compile(const FragmentView& fragme
   kept.source += text(" workspace ", limit);
   kept.identity = {};
   if (!kept.recall(tools_.folder) || !restore(kept.image, *plans).ok()) {
-    const PlanWish wish{.full = problem.dtype == TN_DTYPE_f32, .tf32 = tf32_, .workspace_limit = limit};
+    const PlanWish wish{.full = problem.dtype == TN_DTYPE_f32,
+                        .tf32 = tf32_,
+                        .wrong_engine = problem.wrong_engine,
+                        .workspace_limit = limit};
     TN_TRY(find(*plans, fragment, problem, wish, effort_.budget_ms(options.budget_ms)));
     kept.image = TN_TRY(texts_of(*plans));
     if (plans->cost_ns > 0) kept.remember(tools_.folder);

@@ -8,6 +8,7 @@
 // Invariant: a launch takes no memory but its workspace: first the plan's own, then what cudnn_room.hpp divides.
 #pragma once
 
+#include "cudnn_plan.hpp"
 #include "cudnn_room.hpp"
 #include "tuning.hpp"
 
@@ -21,8 +22,9 @@ namespace tenon::cuda {
 struct PlanProblem {
   std::string told{};  // all that it is, in one line; equal lines are equal problems
   uint32_t dtype = TN_DTYPE_NONE;
-  bool wide_only = false;        // it is planned for addresses that are multiples of 16 alone
-  uint32_t zeroed = UINT32_MAX;  // a binding to be filled with 0, when there is nothing to plan
+  bool wide_only = false;            // it is planned for addresses that are multiples of 16 alone
+  uint32_t zeroed = UINT32_MAX;      // a binding to be filled with 0, when there is nothing to plan
+  int64_t wrong_engine = no_engine;  // as in PlanWish
   std::vector<PlanConstant> constants{};
   std::vector<PlanScratch> scratch{};
   std::function<Result<Descriptor>(const Cudnn&, int64_t alignment)> graph{};
@@ -41,7 +43,6 @@ class CudnnKernels {
   ~CudnnKernels();
 
   const Context& context() const noexcept { return *gpu_->context(); }
-  bool tf32() const noexcept { return tf32_; }
   // TN_UNSUPPORTED says why the library is not there. [any-thread; may block the first time; may fail]
   Result<const Cudnn*> library() const;
   // As those of Engine. [any-thread; may block; may fail]

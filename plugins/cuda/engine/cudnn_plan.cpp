@@ -34,19 +34,25 @@ const char* fault_of(cudnnBackendNumericalNote_t note, bool full, bool tf32) noe
   }
 }
 
-Status check_engine(const Descriptor& configuration, bool full, bool tf32) {
+Status check_engine(const Descriptor& configuration, const PlanWish& wish) {
   const Cudnn& library = configuration.library();
   const Descriptor engine = TN_TRY(Descriptor::make(library, CUDNN_BACKEND_ENGINE_DESCRIPTOR));
   cudnnBackendDescriptor_t native = engine.native();
   int64_t count = 0;
   TN_CUDNN(library, cudnnBackendGetAttribute, configuration.native(), CUDNN_ATTR_ENGINECFG_ENGINE,
            CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &native);
+  int64_t number = no_engine;
+  if (wish.wrong_engine != no_engine)
+    TN_CUDNN(library, cudnnBackendGetAttribute, native, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, 1,
+             &count, &number);
+  if (number != no_engine && number == wish.wrong_engine)
+    return Status(TN_UNSUPPORTED, text("engine ", number, " is known to compute something else"));
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes{};
   TN_CUDNN(library, cudnnBackendGetAttribute, native, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
            CUDNN_TYPE_NUMERICAL_NOTE, static_cast<int64_t>(notes.size()), &count, notes.data());
   const auto known = std::min<int64_t>(count, static_cast<int64_t>(notes.size()));
   for (int64_t i = 0; i < known; ++i)
-    if (const char* fault = fault_of(notes[static_cast<size_t>(i)], full, tf32); fault != nullptr)
+    if (const char* fault = fault_of(notes[static_cast<size_t>(i)], wish.full, wish.tf32); fault != nullptr)
       return Status(TN_UNSUPPORTED, fault);
   return {};
 }
@@ -80,7 +86,7 @@ Result<std::vector<Descriptor>> fits_of(const Descriptor& graph, const Descripto
                                         std::string& reason) {
   std::vector<Descriptor> out;
   for (const Descriptor& configuration : TN_TRY(configurations(graph, device, mode))) {
-    Status fits = check_engine(configuration, wish.full, wish.tf32);
+    Status fits = check_engine(configuration, wish);
     Descriptor plan = TN_TRY(Descriptor::make(graph.library(), CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR));
     if (fits.ok()) fits = plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
     if (fits.ok()) fits = plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, device);

@@ -17,11 +17,15 @@ Result<Descriptor> device_from(const Cudnn& library, const std::string& json);
 // The device of a handle. [any-thread; may block; may fail]
 Result<Descriptor> device_of(const Cudnn& library, cudnnHandle_t handle);
 
+// An engine's number is never negative.
+inline constexpr int64_t no_engine = -1;
+
 // What is asked of a plan.
 struct PlanWish {
   std::string told{};  // the problem, for messages
   bool full = false;   // computed in f32 from f32
   bool tf32 = false;
+  int64_t wrong_engine = no_engine;  // of this number none is taken: it is known to compute something else
   uint64_t workspace_limit = UINT64_MAX;
   std::chrono::steady_clock::time_point until{};  // a second plan is begun before, a first one always
 };

@@ -22,9 +22,13 @@ Module::~Module() { gpu_->retire(native_); }
 Result<CUfunction> Module::function(const char* name) const {
   const Context& context = *gpu_->context();
   const Bound bound(context.driver(), context.handle());
-  CUfunction found = nullptr;
-  TN_CUDA_IN(context, cuModuleGetFunction, &found, native_, name);
-  return found;
+  return gpu_->entry(native_, name);
+}
+
+Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<Context> context) {
+  auto out = std::make_shared<Gpu>(std::move(context));
+  TN_TRY(out->load_own());
+  return out;
 }
 
 // No stream of this device lives any more, so what still runs is nobody's.
@@ -87,32 +91,22 @@ Result<CUmodule> Gpu::resident(uint32_t key, const std::function<Result<std::str
   return module;
 }
 
-Status Gpu::load_own() {
-  if (copy_box_ != nullptr) return {};
+Result<CUfunction> Gpu::entry(CUmodule module, const char* name) const {
   const Relaxed relaxed(context_->driver());
-  if (own_ == nullptr) TN_CUDA_IN(*context_, cuModuleLoadData, &own_, device_image());
-  TN_CUDA_IN(*context_, cuModuleGetFunction, &fill_, own_, "fill");
-  TN_CUDA_IN(*context_, cuModuleGetFunction, &pull_, own_, "pull");
-  TN_CUDA_IN(*context_, cuModuleGetFunction, &copy_box_, own_, "copy_box");
+  CUfunction found = nullptr;
+  TN_CUDA_IN(*context_, cuModuleGetFunction, &found, module, name);
+  TN_CUDA_IN(*context_, cuFuncLoad, found);
+  return found;
+}
+
+Status Gpu::load_own() {
+  const Bound bound(context_->driver(), context_->handle());
+  const Relaxed relaxed(context_->driver());
+  TN_CUDA_IN(*context_, cuModuleLoadData, &own_, device_image());
+  fill_ = TN_TRY(entry(own_, "fill"));
+  pull_ = TN_TRY(entry(own_, "pull"));
+  copy_box_ = TN_TRY(entry(own_, "copy_box"));
   return {};
-}
-
-Result<CUfunction> Gpu::fill() {
-  const std::lock_guard lock(mutex_);
-  TN_TRY(load_own());
-  return fill_;
-}
-
-Result<CUfunction> Gpu::copy_box() {
-  const std::lock_guard lock(mutex_);
-  TN_TRY(load_own());
-  return copy_box_;
-}
-
-Result<CUfunction> Gpu::pull() {
-  const std::lock_guard lock(mutex_);
-  TN_TRY(load_own());
-  return pull_;
 }
 
 }  // namespace tenon::cuda

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpu.hpp: what the handles of one GPU share beyond its context: small memory, staging, promise words, loaded code.
 //
-// Invariant: code is unloaded only when no stream of this device may still run it, and finding that out never blocks.
+// Invariant: code is unloaded only when no stream of this device may still run it, and finding that out never blocks. All of it is
+// loaded ahead: a driver left to load an entry at its first launch may wait for every stream, one that waits for this thread too.
 #pragma once
 
 #include "promises.hpp"
@@ -35,6 +36,8 @@ class Module {
 
 class Gpu {
  public:
+  // [any-thread; may block; may fail]
+  static Result<std::shared_ptr<Gpu>> open(std::shared_ptr<Context> context);
   explicit Gpu(std::shared_ptr<Context> context)
       : context_(std::move(context)),
         slabs_(std::make_shared<Slabs>(context_)),
@@ -49,15 +52,16 @@ class Gpu {
   Words& words() noexcept { return words_; }
   Staging& staging() noexcept { return staging_; }
 
-  // The kernels that come with the plugin: fill, copy_box, pull. Loaded by the first who asks; the context is current.
-  // [any-thread; may block; may fail]
-  Result<CUfunction> fill();
-  Result<CUfunction> copy_box();
-  Result<CUfunction> pull();
+  // The kernels that come with the plugin, loaded as the device is opened. [any-thread; does not block; cannot fail]
+  CUfunction fill() const noexcept { return fill_; }
+  CUfunction copy_box() const noexcept { return copy_box_; }
+  CUfunction pull() const noexcept { return pull_; }
 
   // Code that stays for the device's life: what `image` gives to the first who asks for `key`.
   // [any-thread; may block; may fail]
   Result<CUmodule> resident(uint32_t key, const std::function<Result<std::string>()>& image);
+  // An entry of a module of this device, ready to be launched; the context is current. [any-thread; may block; may fail]
+  Result<CUfunction> entry(CUmodule module, const char* name) const;
 
   // Held by who launches a group of a library's communicator: all of this device are launched in one order.
   std::mutex& group_order() noexcept { return group_order_; }
@@ -87,7 +91,7 @@ class Gpu {
   std::set<CUstream> streams_{};
   std::vector<CUmodule> retired_{};
   bool strays_ = false;
-  CUmodule own_ = nullptr;
+  CUmodule own_ = nullptr;  // with its entries
   CUfunction fill_ = nullptr, copy_box_ = nullptr, pull_ = nullptr;
 };
 

@@ -5,6 +5,7 @@
 // when the fragment promises better ones.
 #include "products.hpp"
 
+#include "leave.hpp"
 #include "problem.hpp"
 #include "tuning.hpp"
 
@@ -96,8 +97,8 @@ class ProductKernel : public Kernel {
 
 class Products : public Engine {
  public:
-  Products(std::shared_ptr<Gpu> gpu, const Tools& tools, const Effort& effort, bool tf32)
-      : gpu_(std::move(gpu)), tools_(tools), effort_(effort), tf32_(tf32) {}
+  Products(std::shared_ptr<Gpu> gpu, const Tools& tools, const Effort& effort, const Leave& leave)
+      : gpu_(std::move(gpu)), tools_(tools), effort_(effort), leave_(leave) {}
 
   bool takes(const FragmentView& fragment) const noexcept override { return has_product(fragment); }
 
@@ -106,11 +107,8 @@ class Products : public Engine {
     TN_TRY(library());
     out.alias_mask = product.honoured_aliases;
     const double cost = transfer_ns(*gpu_->context(), fragment);
-    if (tf32_ && product.dtype == TN_DTYPE_f32) {
-      return author::accept_converted(
-          out, "computed in TF32, which has 10 bits of mantissa, as the option cuda.tf32 = 1 allows", cost);
-    }
-    return author::accept(out, cost);
+    const char* const otherwise = leave_.told(product.dtype, product.activation == Activation::relu);
+    return otherwise != nullptr ? author::accept_converted(out, otherwise, cost) : author::accept(out, cost);
   }
 
   Result<std::unique_ptr<Kernel>> compile(const FragmentView& fragment,
@@ -120,7 +118,7 @@ class Products : public Engine {
     if (product.is_empty() || product.depth == 0)
       return finish(fragment, product, nullptr, {}, std::move(bundle));
     const Bound bound(gpu_->context()->driver(), gpu_->context()->handle());
-    const std::shared_ptr<Problem> problem = TN_TRY(Problem::make(TN_TRY(handle()), product, tf32_));
+    const std::shared_ptr<Problem> problem = TN_TRY(Problem::make(TN_TRY(handle()), product, leave_.tf32));
     const uint64_t limit = std::min(effort_.workspace_limit(options.workspace_limit), most_workspace);
     Bundle kept = bundle;
     kept.source += text(" workspace ", limit);
@@ -143,7 +141,7 @@ class Products : public Engine {
     if (product.is_empty() || product.depth == 0)
       return finish(fragment, product, nullptr, {}, std::move(bundle));
     const Bound bound(gpu_->context()->driver(), gpu_->context()->handle());
-    const std::shared_ptr<Problem> problem = TN_TRY(Problem::make(TN_TRY(handle()), product, tf32_));
+    const std::shared_ptr<Problem> problem = TN_TRY(Problem::make(TN_TRY(handle()), product, leave_.tf32));
     Picks picks{};
     if (!read(bundle, *problem, picks))
       return Status(TN_MISMATCH,
@@ -153,9 +151,10 @@ class Products : public Engine {
 
  private:
   Result<Product> product_of(const FragmentView& fragment) const {
-    Result<Product> product = read_product(fragment);
+    Product product = TN_TRY(read_product(fragment));
+    TN_TRY(leave_.check_relu(fragment, product.activation == Activation::relu, "cuBLASLt"));
     const int sm = gpu_->context()->sm();
-    if (!product.ok() || product->dtype != TN_DTYPE_bf16 || sm >= oldest_bf16_sm) return product;
+    if (product.dtype != TN_DTYPE_bf16 || sm >= oldest_bf16_sm) return product;
     return Status(TN_UNSUPPORTED, text("products of bf16 take compute capability ", oldest_bf16_sm / 10, ".",
                                        oldest_bf16_sm % 10, ", and this device has ", sm / 10, ".", sm % 10));
   }
@@ -177,14 +176,14 @@ class Products : public Engine {
   Result<Bundle> expect(const FragmentView& fragment, const Product& product) const {
     const Context& context = *gpu_->context();
     const CublasLt* const found = TN_TRY(library());
-    return Bundle{
-        .sm = static_cast<uint32_t>(context.sm()),
-        .maker = "cuBLASLt",
-        .version = found->version(),
-        .driver = static_cast<uint32_t>(context.driver().version),
-        .identity = std::to_array(fragment.raw().identity),
-        .source = text("product ", told(product), tf32_ ? " tf32" : "", " on ", context.multiprocessors(),
-                       " multiprocessors", promises_wide(fragment) ? " aligned" : "")};
+    return Bundle{.sm = static_cast<uint32_t>(context.sm()),
+                  .maker = "cuBLASLt",
+                  .version = found->version(),
+                  .driver = static_cast<uint32_t>(context.driver().version),
+                  .identity = std::to_array(fragment.raw().identity),
+                  .source = text("product ", told(product), leave_.tf32 ? " tf32" : "", " on ",
+                                 context.multiprocessors(), " multiprocessors",
+                                 promises_wide(fragment) ? " aligned" : "")};
   }
 
   static bool read(const Bundle& bundle, Problem& problem, Picks& picks) {
@@ -247,7 +246,7 @@ class Products : public Engine {
   const std::shared_ptr<Gpu> gpu_;
   const Tools& tools_;
   const Effort effort_;
-  const bool tf32_;
+  const Leave leave_;
   std::mutex mutex_;  // of handle_
   std::shared_ptr<const CublasLtHandle> handle_{};
 };
@@ -255,9 +254,9 @@ class Products : public Engine {
 }  // namespace
 
 Result<std::unique_ptr<Engine>> make_products(const std::shared_ptr<Gpu>& gpu, const Tools& tools) {
-  const int64_t tf32 = TN_TRY(tools.host.integer("tf32", 0, 0, 1));
+  const Leave leave = TN_TRY(Leave::of(tools.host));
   const Effort effort = TN_TRY(Effort::of(tools.host));
-  return std::unique_ptr<Engine>(std::make_unique<Products>(gpu, tools, effort, tf32 != 0));
+  return std::unique_ptr<Engine>(std::make_unique<Products>(gpu, tools, effort, leave));
 }
 
 Result<std::string> products_library(const Gpu& gpu, const Tools& tools) {

@@ -45,16 +45,34 @@ EventRef Timeline::event_for(uint64_t value) const {
   return marks_.empty() ? EventRef() : marks_.back().event;  // it stands for what was recorded before it
 }
 
+Result<bool> Timeline::is_reached(const Mark& mark) const {
+  const CUresult result = context_.driver().cuEventQuery(mark.event.native());
+  if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY) return result == CUDA_SUCCESS;
+  return context_.failed(result, "cuEventQuery");
+}
+
+// They are reached in order, so few are asked: the newest, the oldest, then those between by halves.
+Result<size_t> Timeline::count_reached() const {
+  if (marks_.empty() || TN_TRY(is_reached(marks_.back()))) return marks_.size();
+  if (!TN_TRY(is_reached(marks_.front()))) return size_t{0};
+  size_t reached = 1, open = marks_.size() - 1;  // so many are; this one is not
+  while (reached < open) {
+    const size_t middle = reached + (open - reached) / 2;
+    if (TN_TRY(is_reached(marks_[middle])))
+      reached = middle + 1;
+    else
+      open = middle;
+  }
+  return reached;
+}
+
 Status Timeline::harvest() {
   const Relaxed relaxed(context_.driver());
-  while (!marks_.empty()) {
-    const CUresult result = context_.driver().cuEventQuery(marks_.front().event.native());
-    if (result == CUDA_ERROR_NOT_READY) return {};
-    if (result != CUDA_SUCCESS) return context_.failed(result, "cuEventQuery");
+  for (size_t left = TN_TRY(count_reached()); left > 0; --left) {
     TN_TRY(reach(marks_.front()));
     marks_.pop_front();
   }
-  completed_.store(newest(), std::memory_order_release);
+  if (marks_.empty()) completed_.store(newest(), std::memory_order_release);
   return {};
 }
 

@@ -46,8 +46,11 @@ class Timeline {
   };
   static constexpr size_t stamps_kept = 4096;
 
-  // Takes reached marks off the front; the context is current. Under the mutex.
+  // Takes reached marks off the front; the context is current. Under the mutex, as are the two after it.
   Status harvest();
+  // How many marks at the front are reached.
+  Result<size_t> count_reached() const;
+  Result<bool> is_reached(const Mark& mark) const;
   Status reach(const Mark& mark);
   Status timed_out(uint64_t value, uint64_t timeout_ns) const;
 

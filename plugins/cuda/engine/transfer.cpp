@@ -47,7 +47,7 @@ class Rows {
 
   Status run(CUdeviceptr dst, CUdeviceptr src, uint32_t dim = 0) const {
     const uint32_t left = shape_.rank - dim;
-    if (left == 1) return row(dst, src);
+    if (left == 1 || dim == 3) return row(dst, src);  // four dims at most
     if (left == 2 && !from_pageable_ && is_pitched(dim)) return plane(dst, src, dim);
     for (uint64_t i = 0; i < shape_.extent[dim]; ++i)
       TN_TRY(run(dst + i * shape_.dst_stride[dim], src + i * shape_.src_stride[dim], dim + 1));
@@ -128,7 +128,7 @@ Status copy_box(Gpu& gpu, CUstream stream, const tn_span& dst, const tn_span& sr
     box.src_stride[i] = i < lead ? 0 : shape.src_stride[i - lead];
     bytes *= box.extent[i];
   }
-  return launch_own(context, stream, TN_TRY(gpu.copy_box()), bytes / 16 + 1, &box);
+  return launch_own(context, stream, gpu.copy_box(), bytes / 16 + 1, &box);
 }
 
 Status fill(Gpu& gpu, CUstream stream, const tn_span& dst, uint64_t pattern, uint32_t pattern_bytes) {
@@ -149,7 +149,7 @@ Status fill(Gpu& gpu, CUstream stream, const tn_span& dst, uint64_t pattern, uin
   wanted.bytes = dst.bytes;
   wanted.pattern = pattern;
   wanted.pattern_bytes = pattern_bytes;
-  return launch_own(context, stream, TN_TRY(gpu.fill()), dst.bytes / 16 + 1, &wanted);
+  return launch_own(context, stream, gpu.fill(), dst.bytes / 16 + 1, &wanted);
 }
 
 }  // namespace tenon::cuda

@@ -135,6 +135,16 @@ bool Body::is_shared(const Value& value) const {
   return stays(value.sum) && std::ranges::all_of(value.conditions, stays, &Condition::sum);
 }
 
+// Whether it has the same element all along some loop: then it is best kept near.
+bool Body::is_read_again(const Value& value) const {
+  if (!frame_.schedule.homes[value.tensor].read_only) return false;
+  const auto stays = [&](uint32_t v) {
+    return trace_.space.variables()[v].extent > 1 && !trace_.space.depends(value.sum, v);
+  };
+  return std::ranges::any_of(trace_.space.loops(false), stays) ||
+         std::ranges::any_of(trace_.space.loops(true), stays);
+}
+
 bool Body::shares() const {
   return std::any_of(trace_.values.begin() + static_cast<std::ptrdiff_t>(first_),
                      trace_.values.begin() + static_cast<std::ptrdiff_t>(last_),
@@ -167,7 +177,9 @@ void Body::load_one(Source& out, size_t i) const {
       made = text("load<1, ", bytes, ", ", read_only, ">(", from, ")");
       break;
     case Width::Kind::words:
-      made = text("load<", tile_.lanes, ", ", width.bytes, ", ", read_only, ">(", from, ")");
+      made = width.bytes == 16 && is_read_again(value)
+                 ? text("load_again<", tile_.lanes, ", 16>(", from, ")")
+                 : text("load<", tile_.lanes, ", ", width.bytes, ", ", read_only, ">(", from, ")");
       break;
     default:
       made = text("load_steps<", tile_.lanes, ", ", read_only, ">(", from, ", ", width.step, "ull)");

@@ -90,6 +90,7 @@ class Body {
   bool draws() const;
   bool is_loaded(const Value& value, Loads which) const;
   bool is_shared(const Value& value) const;
+  bool is_read_again(const Value& value) const;
   void load_one(Source& out, size_t i) const;
   bool makes(const Store& one) const { return one.value >= first_ && one.value < last_; }
   std::string spelled(const Affine& sum, bool in_lane) const;

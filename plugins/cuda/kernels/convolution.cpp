@@ -171,6 +171,18 @@ class ConvReader {
     return out;
   }
 
+  Status check_filter(uint32_t tensor) const {
+    int64_t elements = 1, last = 0;
+    for (size_t i = 0; i < 4; ++i) {
+      elements *= out_.filter.dims[i];
+      last += (out_.filter.dims[i] - 1) * out_.filter.strides[i];
+    }
+    if (elements == 0 || last + 1 == elements) return {};
+    return Status(TN_UNSUPPORTED,
+                  text("tensor ", tensor, " of dims ", author::words(out_.filter.dims), " and strides ",
+                       author::words(out_.filter.strides), ": cuDNN takes no filter with gaps: copy it"));
+  }
+
   Result<Convolution> place() {
     const tn_node& node = fragment_.nodes()[at_];
     const Placed a = TN_TRY(image(node.inputs[0]))
@@ -179,6 +191,7 @@ class ConvReader {
     const bool data = out_.op == TN_OP_conv2d_grad_data, weight = out_.op == TN_OP_conv2d_grad_weight;
     out_.image = data ? made : a;
     out_.filter = weight ? made : b;
+    TN_TRY(check_filter(weight ? value_ : node.inputs[1]));
     out_.result = data ? a : weight ? b : made;
     if (bias_ != TN_ABSENT) out_.bias = TN_TRY(vector(bias_));
     if (residual_ != TN_ABSENT) out_.residual = TN_TRY(image(residual_));

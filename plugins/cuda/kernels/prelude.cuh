@@ -12,6 +12,9 @@
 // Bound as for 384 threads, where a thread takes 168 registers at most: left to itself the compiler takes all there are.
 #define TN_CROWDED_ENTRY(name, Params) \
   extern "C" __global__ void __launch_bounds__(384, 1) name(const __grid_constant__ Params p)
+// Bound so that three blocks find room on a multiprocessor, at 80 registers a thread: while one waits for its threads, others load.
+#define TN_LIGHT_ENTRY(name, Params) \
+  extern "C" __global__ void __launch_bounds__(256, 3) name(const __grid_constant__ Params p)
 #endif
 
 namespace tn {
@@ -166,6 +169,12 @@ __device__ inline Word<16> load_read_only(const Word<16>* from) {
       : "l"(from));
   return out;
 }
+// The same by way of L1: other threads of the multiprocessor read it, too.
+__device__ inline Word<16> load_again(const Word<16>* from) {
+  Word<16> out;
+  asm("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(out.a), "=r"(out.b), "=r"(out.c), "=r"(out.d) : "l"(from));
+  return out;
+}
 __device__ inline Word<8> load_read_only(const Word<8>* from) {
   Word<8> out;
   asm("ld.global.nc.v2.u32 {%0,%1}, [%2];" : "=r"(out.a), "=r"(out.b) : "l"(from));
@@ -177,6 +186,7 @@ __device__ inline Word<1> load_read_only(const Word<1>* from) { return {__ldg(&f
 #else
 template <int bytes>
 __device__ inline Word<bytes> load_read_only(const Word<bytes>* from) { return *from; }
+__device__ inline Word<16> load_again(const Word<16>* from) { return *from; }
 #endif
 
 template <int bytes>
@@ -212,6 +222,17 @@ __device__ inline Lanes<T, n> load(const T* from) {
 #pragma unroll
   for (int i = 0; i < static_cast<int>(n * sizeof(T) / bytes); ++i)
     out.words[i] = read_only ? load_read_only(words + i) : words[i];
+  return out.lanes;
+}
+
+// n elements that nobody writes and others read as well, as words of 16 bytes.
+template <int n, int bytes, class T>
+__device__ inline Lanes<T, n> load_again(const T* from) {
+  static_assert(bytes == 16);
+  Packed<T, n, bytes> out;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(n * sizeof(T) / bytes); ++i)
+    out.words[i] = load_again(reinterpret_cast<const Word<bytes>*>(from) + i);
   return out.lanes;
 }
 

@@ -15,6 +15,8 @@ namespace {
 
 // Of a thread, whose registers hold as much again of what is computed; and from where on the compiler is told to save them.
 constexpr uint32_t most_held_bytes = 256, crowded_bytes = 128;
+// As it lies in memory: the compiler keeps it so where registers are few.
+constexpr uint32_t light_bytes = 64;
 constexpr uint32_t most_kept_chunks = 32;
 
 uint32_t next_power(uint64_t x, uint32_t most) {
@@ -77,6 +79,17 @@ uint64_t held_bytes(const RowTrace& trace, const Tile& tile) {
   return out;
 }
 
+// Whether `chunks` are so little that the arithmetic fits beside them; that of f64 takes registers of its own.
+bool is_light(const RowTrace& trace, const Tile& tile, uint64_t chunks) {
+  uint64_t bytes = 0;
+  for (size_t i = trace.stages.front().by_row; i < trace.stages.front().last; ++i) {
+    const Value& value = trace.values[i];
+    if (may_be_kept(trace, tile, value)) bytes += chunks * tile.lanes * bytes_of(value.dtype);
+  }
+  return bytes <= light_bytes && trace.columns.empty() &&
+         std::ranges::none_of(trace.values, [](const Value& v) { return bytes_of(v.dtype) == 8; });
+}
+
 void mark_kept(RowTrace& trace, const Tile& tile) {
   for (size_t i = trace.stages.front().by_row; i < trace.stages.front().last; ++i) {
     Value& value = trace.values[i];
@@ -123,6 +136,7 @@ RowLayout lay_out_rows(RowTrace& trace, bool inner, uint32_t lanes) {
   const uint64_t held = each * held_bytes(trace, tile);
   out.kept = each <= most_kept_chunks && held <= most_held_bytes;
   out.crowded = out.kept && held > crowded_bytes;
+  out.light = out.kept && !out.crowded && is_light(trace, tile, each);
   if (!out.kept) return out;
   out.unroll = static_cast<uint32_t>(each);
   mark_kept(trace, tile);

@@ -15,6 +15,7 @@ struct RowLayout {
   bool inner = true;
   bool kept = false;     // a thread reads its part of a row once; else again for each stage
   bool crowded = false;  // it keeps so much that the compiler has to be told to save registers
+  bool light = false;    // it keeps so little that a multiprocessor has room for three blocks
   uint32_t lanes = 1, across = 1, along = 1;
   uint32_t unroll = 1;            // of rows that are kept: all chunks of a thread
   uint64_t rows = 1, chunks = 1;  // chunks of rows, where lanes walk them, and of a row

@@ -105,8 +105,9 @@ void draw_loss(Draw& draw) {
 
 void draw_attention(Draw& draw) {
   const int64_t batch = draw.choices.between(1, 2), heads = draw.choices.between(1, 3),
-                queries = draw.choices.between(1, 20), keys = draw.choices.between(1, 20),
-                width = draw.choices.between(1, 24);
+                queries = draw.choices.between(1, 20), keys = draw.choices.between(1, 20);
+  // What hardware has kernels for comes in multiples of 8, what is written by hand takes any.
+  const int64_t width = draw.choices.chance(2) ? 8 * draw.choices.between(1, 8) : draw.choices.between(1, 24);
   const std::vector<int64_t> q = {batch, heads, queries, width}, k = {batch, heads, keys, width};
   const bool backward = draw.row.outputs == 3, masked = draw.choices.chance(2);
   if (backward) draw.input(draw.subject, q, Values::tame);

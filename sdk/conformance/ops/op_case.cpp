@@ -68,6 +68,9 @@ std::string op_tag(const Case& wanted, Form form) {
   return words("op.", wanted.op, ".", wanted.dtype, suffix(form));
 }
 
+// A question costs little: many are asked before an op counts as refused.
+constexpr int refusals_at_least = 256;
+
 Status run_op_case(Context& t, Form form) {
   const Case& wanted = *t.wanted();
   const Row& row = *find_row(std::string_view(wanted.op));
@@ -78,7 +81,8 @@ Status run_op_case(Context& t, Form form) {
   std::string reason, remark;
   Eased eased;
   const auto enough = [&](int drawn) {
-    return agreed == 0 ? drawn >= effort.trials : agreed >= effort.trials || drawn >= 4 * effort.trials;
+    return agreed == 0 ? drawn >= std::max(4 * effort.trials, refusals_at_least)
+                       : agreed >= effort.trials || drawn >= 4 * effort.trials;
   };
   for (int i = 0; !enough(i); ++i) {
     const Maker make{row, find_dtype(wanted.dtype), form, i % 8 == 7 ? effort.large : effort.small};

@@ -45,8 +45,7 @@ bool Bare::start(std::string& why) {
   why = "the driver does not start, or does not take an empty kernel";
   return init(0) == CUDA_SUCCESS && retain(&context_, 0) == CUDA_SUCCESS &&
          set_current(context_) == CUDA_SUCCESS &&
-         create_stream(&stream_, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS &&
-         create_event(&event_, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS &&
+         create_stream(&stream_, CU_STREAM_NON_BLOCKING) == CUDA_SUCCESS && make_events(create_event) &&
          create_event(&begin_, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
          create_event(&end_, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
          load(&module_, empty_kernel) == CUDA_SUCCESS &&
@@ -57,6 +56,12 @@ bool Bare::start(std::string& why) {
 Bare::~Bare() {
   decltype(&::cuDevicePrimaryCtxRelease) release = nullptr;
   if (context_ != nullptr && find(release, "cuDevicePrimaryCtxRelease_v2")) release(0);
+}
+
+bool Bare::make_events(decltype(&::cuEventCreate) create) {
+  for (CUevent& event : events_)
+    if (create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+  return true;
 }
 
 double Bare::copy_ns(uint64_t to, uint64_t from, uint64_t bytes) const {

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -21,18 +22,22 @@ class Bare {
   bool usable() const noexcept { return usable_; }
 
   void launch() const { launch_(function_, 1, 1, 1, 32, 1, 1, 0, stream_, parameters_, nullptr); }
-  void record() const { record_(event_, stream_); }
+  // Into another event each time, as who wants to wait for it later must.
+  void record() const { record_(events_[next_++ % events_.size()], stream_); }
   void sync() const { synchronize_(stream_); }
   // Copies device memory, and gives the device's own time for it in ns.
   double copy_ns(uint64_t to, uint64_t from, uint64_t bytes) const;
 
  private:
   bool start(std::string& why);
+  bool make_events(decltype(&::cuEventCreate) create);
 
   bool usable_ = false;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
-  CUevent event_ = nullptr, begin_ = nullptr, end_ = nullptr;
+  CUevent begin_ = nullptr, end_ = nullptr;
+  std::array<CUevent, 256> events_{};
+  mutable size_t next_ = 0;
   CUmodule module_ = nullptr;
   CUfunction function_ = nullptr;
   uint64_t block_[4]{};

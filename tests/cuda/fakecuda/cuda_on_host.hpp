@@ -71,6 +71,7 @@ static constexpr int warpSize = 32;
       &::fakecuda::current_place, &::fakecuda::services};                                                  \
   static void name(const Params p)
 #define TN_CROWDED_ENTRY(name, Params) TN_ENTRY(name, Params)
+#define TN_LIGHT_ENTRY(name, Params) TN_ENTRY(name, Params)
 
 #ifndef FAKECUDA_BUILT_IN
 extern "C" __attribute__((visibility("default"), used)) const unsigned fakecuda_module[2];

@@ -156,6 +156,12 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const native,
         *count = 1;
         return;
       }
+      case CUDNN_ATTR_ENGINE_GLOBAL_INDEX: {
+        const auto number = static_cast<int64_t>(d.choice);
+        *count = 1;
+        std::memcpy(values, &number, sizeof number);
+        return;
+      }
       case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
         return give_notes(d, count, values);
       case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:

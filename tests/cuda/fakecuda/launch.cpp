@@ -26,6 +26,14 @@ void check_shape(const Function& function, Dim3 grid, Dim3 block) {
   require(threads <= most_threads && threads <= function.entry->max_threads, CUDA_ERROR_INVALID_VALUE);
 }
 
+// A driver may load an entry at its first launch, and then waits for all streams, whatever they wait for.
+void check_loaded(const Function& function) {
+  if (function.loaded) return;
+  std::fprintf(stderr, "fakecuda: kernel %s is launched, and was never loaded: call cuFuncLoad ahead\n",
+               function.name.c_str());
+  require(false, CUDA_ERROR_NOT_SUPPORTED);
+}
+
 // What a kernel and all its launches from a graph need, kept together.
 struct Launch {
   std::shared_ptr<Function> function;
@@ -54,6 +62,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
   return call_in_context([&](Driver& d, Lock&, Context& context) {
     const auto function = d.functions.get(handle);
     require(function->context == &context, CUDA_ERROR_INVALID_HANDLE);
+    check_loaded(*function);
     Stream& stream = stream_of(d, context, stream_handle);
     const Dim3 grid{grid_x, grid_y, grid_z}, block{block_x, block_y, block_z};
     check_shape(*function, grid, block);

@@ -147,6 +147,15 @@ CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name)
   });
 }
 
+CUresult cuFuncLoad(CUfunction handle) {
+  return call_in_context([&](Driver& d, Lock&, Context& context) {
+    const auto function = d.functions.get(handle);
+    require(function->context == &context, CUDA_ERROR_INVALID_HANDLE);
+    check_unsafe(d);
+    function->loaded = true;
+  });
+}
+
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction handle) {
   return call_in_context([&](Driver& d, Lock&, Context&) {
     require(attribute >= 0 && attribute < CU_FUNC_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);

@@ -82,6 +82,7 @@ struct Function {
   std::shared_ptr<Module> module{};
   const Entry* entry = nullptr;
   std::string name{};
+  bool loaded = false;  // by cuFuncLoad
 };
 
 // A device's primary context, from its first retain to its last release.

@@ -35,12 +35,12 @@ SHORT = 12  # every so many sources in a short run; the first of each kind alway
 EIGHT = re.compile(r"argmax_[iu]8_\w*columns")
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'(.*?)Used (\d+) registers", re.S)
 SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
-ENTRY = re.compile(r"^TN_(?:CROWDED_)?ENTRY\((\w+), \w+\) \{\n(.*?)^\}", re.S | re.M)
+ENTRY = re.compile(r"^TN_(?:CROWDED_|LIGHT_)?ENTRY\((\w+), \w+\) \{\n(.*?)^\}", re.S | re.M)
 LOAD = re.compile(r'\basm\((?="ld\.global)')
 PLAIN = "read_only ? load_read_only(words + i) : words[i]"  # of the prelude: what may alias is loaded without a word of its own
 PTX_ENTRY = re.compile(r"\.entry (\w+)\(.*?\{(.*?)\n\}", re.S)
 PTX_ACCESS = re.compile(r"\b(ld|st)\.global\S*?(?:\.v([24]))?\.[busf](8|16|32|64)\b")
-WIDE_LOAD, WIDE_STORE = re.compile(r"\bload<\d+, (\d+), "), re.compile(r"\bstore<\d+, (\d+)>")
+WIDE_LOAD, WIDE_STORE = re.compile(r"\bload(?:_again)?<\d+, (\d+)[,>]"), re.compile(r"\bstore<\d+, (\d+)>")
 
 
 def check_log(log):

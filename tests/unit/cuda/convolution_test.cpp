@@ -121,7 +121,7 @@ TEST_CASE("convolution: a gradient is an operation of its own" * fake_only) {
 
 TEST_CASE("convolution: what follows it is added in f32, what is of its dims before the bias" * fake_only) {
   CUDA_DRIVER("");
-  const World world;
+  const World world(Options{{"lossy_relu", "1"}});
   const Device device = open_device();
   Forward f(TN_DTYPE_bf16, {}, TN_OP_relu, true, true);
   const std::string said = run_once(device, f.fragment());
@@ -134,6 +134,22 @@ TEST_CASE("convolution: what follows it is added in f32, what is of its dims bef
                               " makes y " + tensor_words(4, 9, dense_y, y_steps) + "))\n"),
                 said);
   CHECK(has(said, "execute 0\nran\n"));
+}
+
+TEST_CASE("convolution: a relu, which would hide NaN, is the library's only where the option allows it" *
+          fake_only) {
+  CUDA_DRIVER("");
+  Forward f(TN_DTYPE_bf16, {}, TN_OP_relu, true, false);
+  {
+    const World world;
+    const tn_support said = supports(open_device(), f.fragment());
+    CHECK(said.verdict == TN_SUPPORT_NO);
+    CHECK(has(said.reason, "node 2 (relu): cuDNN's relu makes NaN a 0"));
+  }
+  const World world(Options{{"lossy_relu", "1"}});
+  const tn_support said = supports(open_device(), f.fragment());
+  CHECK(said.verdict == TN_SUPPORT_CONVERTED);
+  CHECK(has(said.reason, "relu makes NaN a 0"));
 }
 
 TEST_CASE("convolution: f32 is computed in f32, and in TF32 only where the option allows it" * fake_only) {
@@ -157,7 +173,7 @@ TEST_CASE("convolution: addresses of less alignment have a plan of their own" * 
   CUDA_DRIVER("");
   const World world;
   const Device device = open_device();
-  Forward f(TN_DTYPE_bf16, {}, TN_OP_relu, true, false);
+  Forward f(TN_DTYPE_bf16, {}, TN_OP_silu, true, false);
   const std::string said = run_once(device, f.fragment(), 2);
   CHECK(has(said, "(align 2 type 9"));
   CHECK_MESSAGE(has(said, "execute 0\nran\n"), said);
@@ -275,7 +291,7 @@ TEST_CASE("convolution: nothing is left of what was made for it" * fake_only) {
   {
     const World world;
     const Device device = open_device();
-    Forward f(TN_DTYPE_bf16, {}, TN_OP_relu, true, false);
+    Forward f(TN_DTYPE_bf16, {}, TN_OP_silu, true, false);
     run_once(device, f.fragment());
   }
   CHECK(cudnn_function<size_t()>("fakecudnn_left_over")() == 0);

@@ -152,7 +152,7 @@ const Row table[] = {
      },
      ""},
     {"product, bias and relu", [](FragmentBuilder& f) { finish(f, TN_OP_relu, {biased_product(f)}, rows); },
-     ""},
+     "node 2 (relu): cuBLASLt's relu makes NaN a 0"},
     {"product, bias and gelu by tanh",
      [](FragmentBuilder& f) {
        f.node(TN_OP_gelu, {biased_product(f)}, {f.output(half, rows)}).integer("tanh", 1);
@@ -202,9 +202,16 @@ const Row table[] = {
      [](FragmentBuilder& f) {
        const uint32_t y = f.tensor(half, images);
        slide(f.node(TN_OP_conv2d, {f.input(half, images), f.input(half, filters)}, {y}));
-       finish(f, TN_OP_relu, {go_on(f, TN_OP_add, {y, f.input(half, channels)}, images)}, images);
+       finish(f, TN_OP_silu, {go_on(f, TN_OP_add, {y, f.input(half, channels)}, images)}, images);
      },
      ""},
+    {"convolution, bias and relu",
+     [](FragmentBuilder& f) {
+       const uint32_t y = f.tensor(half, images);
+       slide(f.node(TN_OP_conv2d, {f.input(half, images), f.input(half, filters)}, {y}));
+       finish(f, TN_OP_relu, {go_on(f, TN_OP_add, {y, f.input(half, channels)}, images)}, images);
+     },
+     "node 2 (relu): cuDNN's relu makes NaN a 0"},
     {"attention", [](FragmentBuilder& f) { attention(f, false); }, ""},
     {"attention, backward", [](FragmentBuilder& f) { attention(f, true); }, ""},
     {"feed-forward: product, bias, gelu and dropout",

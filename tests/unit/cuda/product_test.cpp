@@ -62,7 +62,7 @@ TEST_CASE("product: each epilogue is the library's own, with its bias, its resid
           fake_only) {
   CUDA_DRIVER("");
   CUBLASLT("");
-  const World world;
+  const World world(Options{{"lossy_relu", "1"}});
   const Device device = open_device();
   const struct {
     uint32_t op;
@@ -87,6 +87,23 @@ TEST_CASE("product: each epilogue is the library's own, with its bias, its resid
     CHECK_MESSAGE(count_of(said, "matmul 0 bf16 32F " + shape + form.end) == 1, said);
     CHECK(count_of(said, "ran 0 ") == 1);
   }
+}
+
+TEST_CASE("product: a relu, which would hide NaN, is the library's only where the option allows it" *
+          fake_only) {
+  CUDA_DRIVER("");
+  CUBLASLT("");
+  WithEpilogue f(TN_OP_relu, true, false, false);
+  {
+    const World world;
+    const tn_support said = supports(open_device(), f.fragment());
+    CHECK(said.verdict == TN_SUPPORT_NO);
+    CHECK(std::string(said.reason).find("node 2 (relu): cuBLASLt's relu makes NaN a 0") != std::string::npos);
+  }
+  const World world(Options{{"lossy_relu", "1"}});
+  const tn_support said = supports(open_device(), f.fragment());
+  CHECK(said.verdict == TN_SUPPORT_CONVERTED);
+  CHECK(std::string(said.reason).find("relu makes NaN a 0") != std::string::npos);
 }
 
 TEST_CASE("product: the way back through gelu reads its input, and writes the sums for the bias" *

@@ -116,6 +116,7 @@ class Arena {
       const tenon::cuda::Entry& entry = wide && !step.wide.name.empty() ? step.wide : step.any;
       CUfunction function = nullptr;
       must(cu().cuModuleGetFunction(&function, module, (prefix + entry.name).c_str()));
+      must(cu().cuFuncLoad(function));
       void* arguments[] = {addresses.data()};
       must(cu().cuLaunchKernel(function, entry.blocks, 1, 1, entry.threads, 1, 1, 0, stream, arguments,
                                nullptr));
