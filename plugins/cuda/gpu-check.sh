@@ -105,26 +105,26 @@ sanitize() {
                     --filter 'op batch_norm_train: f32*' --filter 'op embedding_grad: f32*' --filter 'op adam: f32*')
   for tool in memcheck racecheck; do
     compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 1 "$tenon" conform "$plugin" --level 1 --quick \
-      --jobs "$(nproc)" --deadline 60 --filter 'memory*' --filter 'copy*' --filter 'op add: f32*' --filter 'op cast: f32*' "${cases[@]}" || return
+      --jobs "$jobs" --deadline 60 --filter 'memory*' --filter 'copy*' --filter 'op add: f32*' --filter 'op cast: f32*' "${cases[@]}" || return
   done
 }
 
 # Levels 0 to 4, at small sizes.
 conformance() {
-  "$tenon" conform "$plugin" --level 4 --quick --sample "$sample" --verify --jobs "$(nproc)" --json "$out/conformance.json" \
+  "$tenon" conform "$plugin" --level 4 --quick --sample "$sample" --verify --jobs "$jobs" --json "$out/conformance.json" \
     --html "$out/conformance.html"
 }
 
 # All that NVIDIA's libraries compute.
 libraries() {
-  "$tenon" conform "$plugin" --level 2 --quick --verify --jobs "$(nproc)" --json "$out/libraries.json" --filter 'op matmul:*' \
+  "$tenon" conform "$plugin" --level 2 --quick --verify --jobs "$jobs" --json "$out/libraries.json" --filter 'op matmul:*' \
     --filter 'op conv2d*' --filter 'op attention*' --filter 'gradient matmul*' --filter 'gradient conv2d*' \
     --filter 'fused matmul*' --filter 'fused conv2d*' --filter 'fused attention*'
 }
 
 # Ranks that are threads and share the device: that what they say to each other is right, not how fast.
 collectives() {
-  "$tenon" conform "$plugin" --level 3 --quick --jobs "$(nproc)" --filter 'all_*' --filter 'send_recv*' --filter 'broadcast*' \
+  "$tenon" conform "$plugin" --level 3 --quick --jobs "$jobs" --filter 'all_*' --filter 'send_recv*' --filter 'broadcast*' \
     --filter 'reduce*'
 }
 
@@ -164,8 +164,9 @@ json() {
 }
 
 export -f make_build is_there sanitize conformance libraries collectives nccl bench
-# Streams that wait for each other's words must not share a queue of the device.
-export CUDA_DEVICE_MAX_CONNECTIONS=${CUDA_DEVICE_MAX_CONNECTIONS:-32}
+# Cases are processes, and a driver makes their contexts one after another: with more at once, or with 32 queues each, a case waits
+# for longer than it may take.
+jobs=$(($(nproc) < 8 ? $(nproc) : 8))
 if [[ -z $build ]]; then
   build=build/gpu
   step build 400 make_build
@@ -176,7 +177,7 @@ tenon=$build/bin/tenon
 plugin=$build/lib/tenon/plugins/tenon-cuda.so
 # What was built elsewhere has that place's folder written into it.
 TENON_BENCH_PLUGIN_DIR=$(dirname "$plugin")
-export build out sample tenon plugin TENON_BENCH_PLUGIN_DIR
+export build out jobs sample tenon plugin TENON_BENCH_PLUGIN_DIR
 
 gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 | plain)
 driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1 | plain)

@@ -36,6 +36,29 @@ bool is_channel_vector(TensorView tensor, TensorView result) noexcept {
   return true;
 }
 
+// Dims from the innermost on.
+using Order = std::array<size_t, 4>;
+constexpr Order channels_first{3, 2, 1, 0}, channels_last{1, 3, 2, 0};
+
+// Whether it lies in this order without gaps; a dim of one element lies anyhow.
+bool lies(const Placed& p, const Order& order) noexcept {
+  int64_t step = 1;
+  for (const size_t i : order) {
+    if (p.dims[i] > 1 && p.strides[i] != step) return false;
+    step *= std::max<int64_t>(p.dims[i], 1);
+  }
+  return true;
+}
+
+// The strides of dims of one element as the order has them: the library tells orders apart by all strides.
+void settle(Placed& p, const Order& order) noexcept {
+  int64_t step = 1;
+  for (const size_t i : order) {
+    p.strides[i] = step;
+    step *= std::max<int64_t>(p.dims[i], 1);
+  }
+}
+
 class ConvReader {
  public:
   explicit ConvReader(const FragmentView& fragment) : fragment_(fragment) {}
@@ -171,16 +194,26 @@ class ConvReader {
     return out;
   }
 
-  Status check_filter(uint32_t tensor) const {
-    int64_t elements = 1, last = 0;
-    for (size_t i = 0; i < 4; ++i) {
-      elements *= out_.filter.dims[i];
-      last += (out_.filter.dims[i] - 1) * out_.filter.strides[i];
+  // Every tensor in the order it lies in. The library reads filters in two orders only, and takes others for one of them.
+  Status settle_orders(uint32_t filter) {
+    const bool last = std::ranges::any_of(
+        std::array{out_.image, out_.filter, out_.result},
+        [](const Placed& p) { return lies(p, channels_last) && !lies(p, channels_first); });
+    const Order &likely = last ? channels_last : channels_first,
+                &other = last ? channels_first : channels_last;
+    for (Placed* const p : {&out_.image, &out_.filter, &out_.result, &out_.residual}) {
+      if (!p->is_there()) continue;
+      if (lies(*p, likely))
+        settle(*p, likely);
+      else if (lies(*p, other))
+        settle(*p, other);
+      else if (p == &out_.filter)
+        return Status(TN_UNSUPPORTED,
+                      text("tensor ", filter, " of dims ", author::words(p->dims), " and strides ",
+                           author::words(p->strides),
+                           ": cuDNN takes filters whose channels lie first or last, without gaps: copy it"));
     }
-    if (elements == 0 || last + 1 == elements) return {};
-    return Status(TN_UNSUPPORTED,
-                  text("tensor ", tensor, " of dims ", author::words(out_.filter.dims), " and strides ",
-                       author::words(out_.filter.strides), ": cuDNN takes no filter with gaps: copy it"));
+    return {};
   }
 
   Result<Convolution> place() {
@@ -191,10 +224,10 @@ class ConvReader {
     const bool data = out_.op == TN_OP_conv2d_grad_data, weight = out_.op == TN_OP_conv2d_grad_weight;
     out_.image = data ? made : a;
     out_.filter = weight ? made : b;
-    TN_TRY(check_filter(weight ? value_ : node.inputs[1]));
     out_.result = data ? a : weight ? b : made;
-    if (bias_ != TN_ABSENT) out_.bias = TN_TRY(vector(bias_));
     if (residual_ != TN_ABSENT) out_.residual = TN_TRY(image(residual_));
+    TN_TRY(settle_orders(weight ? value_ : node.inputs[1]));
+    if (bias_ != TN_ABSENT) out_.bias = TN_TRY(vector(bias_));
     return out_;
   }
 

@@ -159,6 +159,20 @@ Result<bool> refused_alone(Context& t, const Device& device, const Subject& part
   return true;
 }
 
+// The name of a published fusion that has the op; empty where there is none.
+Result<std::string> fusion_with(Context& t, const Device& device, uint32_t op) {
+  const tn_kernel_api& api = device.api().kernel;
+  tn_pattern_list list{};
+  if (api.patterns == nullptr) return std::string();
+  TN_TRY(t.call("kernel.patterns", [&](tn_error* e) { return api.patterns(device.handle(), &list, e); }));
+  for (uint64_t i = 0; i < list.count; ++i) {
+    const tn_pattern& pattern = list.items[i];
+    for (const tn_pattern_step& step : std::span(pattern.steps, pattern.step_count))
+      if (std::ranges::count(std::span(step.ops, step.op_count), op) != 0) return std::string(pattern.name);
+  }
+  return std::string();
+}
+
 }  // namespace
 
 Status run_group_case(Context& t, const std::string& tag, const DrawGroup& draw, int times,
@@ -170,6 +184,12 @@ Status run_group_case(Context& t, const std::string& tag, const DrawGroup& draw,
   for (const Subject& part : parts) {
     if (tally.agreed > 0 || !TN_TRY(refused_alone(t, device, part))) continue;
     return t.unsupported(words("op.", part.row->name, ".", author::dtype_name(part.dtype)), tally.lack());
+  }
+  if (tally.agreed == 0 && parts.size() == 1) {
+    const std::string fusion = TN_TRY(fusion_with(t, device, parts.front().row->op));
+    if (!fusion.empty())
+      return t.skip(words("no company that was drawn is taken; it is fused as published, in '", fusion,
+                          "', which the cases of patterns try: ", tally.lack()));
   }
   return t.needs(tally.agreed > 0, tag, tally.lack());
 }

@@ -17,8 +17,8 @@ using Dims = std::vector<int64_t>;
 const Dims x_dims{2, 4, 5, 6}, w_dims{8, 2, 3, 3}, y_dims{2, 8, 2, 6};
 
 // Two groups, a stride of 2 down, a pad of 1 above, left and right.
-void add_attributes(FragmentBuilder::Node& node) {
-  node.integers("dilation", {1, 1})
+void add_attributes(FragmentBuilder::Node& node, int64_t dilation = 1) {
+  node.integers("dilation", {dilation, dilation})
       .integer("groups", 2)
       .integers("pad", {1, 1, 0, 1})
       .integers("stride", {2, 1});
@@ -45,14 +45,27 @@ struct Forward : FragmentBuilder {
 };
 
 struct Gradient : FragmentBuilder {
-  explicit Gradient(uint32_t op) {
+  explicit Gradient(uint32_t op, uint32_t dtype = TN_DTYPE_f16, int64_t dilation = 1) {
     const bool data = op == TN_OP_conv2d_grad_data;
-    const uint32_t a = input(TN_DTYPE_f16, data ? y_dims : x_dims),
-                   b = input(TN_DTYPE_f16, data ? w_dims : y_dims),
-                   made = output(TN_DTYPE_f16, data ? x_dims : w_dims);
+    const Dims y = dilation == 1 ? y_dims : Dims{2, 8, 1, 4};
+    const uint32_t a = input(dtype, data ? y : x_dims), b = input(dtype, data ? w_dims : y),
+                   made = output(dtype, data ? x_dims : w_dims);
     Node& one = node(op, {a, b}, {made});
-    add_attributes(one);
+    add_attributes(one, dilation);
     one.integers(data ? "input_shape" : "weight_shape", data ? x_dims : w_dims);
+  }
+};
+
+// Filters as large as the image, whose channels lie last.
+struct Covering : FragmentBuilder {
+  Covering(const Dims& w, Dims steps) {
+    const uint32_t x = input(TN_DTYPE_f16, {1, w[1], w[2], w[3]}, {w[1] * w[2] * w[3], 1, w[1] * w[3], w[1]});
+    const uint32_t filter = input(TN_DTYPE_f16, w, std::move(steps));
+    node(TN_OP_conv2d, {x, filter}, {output(TN_DTYPE_f16, {1, w[0], 1, 1})})
+        .integers("dilation", {1, 1})
+        .integer("groups", 1)
+        .integers("pad", {0, 0, 0, 0})
+        .integers("stride", {1, 1});
   }
 };
 
@@ -150,6 +163,36 @@ TEST_CASE("convolution: a relu, which would hide NaN, is the library's only wher
   const tn_support said = supports(open_device(), f.fragment());
   CHECK(said.verdict == TN_SUPPORT_CONVERTED);
   CHECK(has(said.reason, "relu makes NaN a 0"));
+}
+
+TEST_CASE("convolution: an engine that computes something else is passed over" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  // Of f32 the first is out for TF32.
+  Gradient plain(TN_OP_conv2d_grad_weight, TN_DTYPE_f32), dilated(TN_OP_conv2d_grad_weight, TN_DTYPE_f32, 2),
+      data(TN_OP_conv2d_grad_data, TN_DTYPE_f32, 2);
+  CHECK(has(run_once(device, plain.fragment()), "execute 1\n"));
+  CHECK(has(run_once(device, dilated.fragment()), "execute 2\n"));
+  CHECK(has(run_once(device, data.fragment()), "execute 1\n"));
+}
+
+TEST_CASE(
+    "convolution: a filter lies with its channels first or last, and a dim of one element with the others" *
+    fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  for (const Dims& steps : {Dims{8, 8, 4, 2}, Dims{1, 2, 4, 8}, Dims{4, 4, 1, 2}}) {
+    Covering f({2, 1, 2, 2}, steps);
+    const tn_support said = supports(device, f.fragment());
+    CHECK(said.verdict == TN_SUPPORT_NO);
+    CHECK_MESSAGE(has(said.reason, "tensor 1 of dims [2,1,2,2]"), said.reason);
+    CHECK_MESSAGE(has(said.reason, "channels lie first or last, without gaps: copy it"), said.reason);
+  }
+  // Of a column of pixels with two channels each, the stride of its width may be said to be anything.
+  Covering f({1, 2, 2, 1}, {4, 1, 2, 1});
+  CHECK(has(run_once(device, f.fragment()), " w " + tensor_words(1, 2, "1,2,2,1", "4,1,2,2")));
 }
 
 TEST_CASE("convolution: f32 is computed in f32, and in TF32 only where the option allows it" * fake_only) {
