@@ -36,7 +36,8 @@ Gpu::~Gpu() {
   const Driver& driver = context_->driver();
   const Bound bound(driver, context_->handle());
   if (!retired_.empty() || !resident_.empty() || own_ != nullptr) driver.cuCtxSynchronize();
-  for (const auto& [key, module] : resident_) driver.cuModuleUnload(module);
+  for (const auto& [key, code] : resident_)
+    if (code.module != nullptr) driver.cuModuleUnload(code.module);
   for (const CUmodule module : retired_) driver.cuModuleUnload(module);
   if (own_ != nullptr) driver.cuModuleUnload(own_);
 }
@@ -80,15 +81,18 @@ void Gpu::retire(CUmodule module) noexcept {
 }
 
 Result<CUmodule> Gpu::resident(uint32_t key, const std::function<Result<std::string>()>& image) {
-  const std::lock_guard lock(resident_mutex_);
-  if (const auto found = resident_.find(key); found != resident_.end()) return found->second;
+  const auto place = [&]() -> Resident& {
+    const std::lock_guard lock(resident_mutex_);
+    return resident_[key];
+  };
+  Resident& wanted = place();
+  const std::lock_guard lock(wanted.mutex);
+  if (wanted.module != nullptr) return wanted.module;
   const std::string code = TN_TRY(image());
   const Bound bound(context_->driver(), context_->handle());
   const Relaxed relaxed(context_->driver());
-  CUmodule module = nullptr;
-  TN_CUDA_IN(*context_, cuModuleLoadData, &module, code.data());
-  resident_.emplace(key, module);
-  return module;
+  TN_CUDA_IN(*context_, cuModuleLoadData, &wanted.module, code.data());
+  return wanted.module;
 }
 
 Result<CUfunction> Gpu::entry(CUmodule module, const char* name) const {

@@ -85,8 +85,13 @@ class Gpu {
   Words words_;
   Staging staging_;
   std::mutex group_order_;
-  std::mutex resident_mutex_;
-  std::map<uint32_t, CUmodule> resident_{};
+  // To load may wait for streams, and these for a thread that wants other code: nobody but who wants this waits for it.
+  struct Resident {
+    std::mutex mutex;
+    CUmodule module = nullptr;
+  };
+  std::mutex resident_mutex_;  // of the map, never held to load
+  std::map<uint32_t, Resident> resident_{};
   std::mutex mutex_;  // of what follows
   std::set<CUstream> streams_{};
   std::vector<CUmodule> retired_{};
