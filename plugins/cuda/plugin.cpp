@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin.cpp: the entry, the devices that the driver finds, and the extensions tn.capture/1 and tn.import/1.
 //
-// Options of the host: `cache` (engine/folder.hpp), `keep`, `nvrtc` (engine/compiler.hpp), `cublaslt`, `tf32`
-// (engine/products.hpp), `cudnn` (engine/convolutions.hpp, engine/attention.hpp), `search`,
+// Options of the host: `cache` (engine/folder.hpp), `keep`, `nvrtc` (engine/compiler.hpp), `cublaslt`
+// (engine/products.hpp), `cudnn` (engine/convolutions.hpp, engine/attention.hpp), `tf32`, `lossy_relu` (engine/leave.hpp), `search`,
 // `workspace_limit` (engine/tuning.hpp), `nccl` (engine/nccl.hpp), `comm` (comm.hpp).
 // Invariant: nothing of NVIDIA's is opened before a device is asked for, so the plugin loads on every machine and says
 // there what is missing.

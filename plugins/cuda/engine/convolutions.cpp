@@ -27,7 +27,7 @@ bool is_trivial(const Convolution& c) noexcept {
   return is_empty(c.image) || is_empty(c.filter) || is_empty(c.result);
 }
 
-// cuDNN 9.19's engine 1 for gradients of filters takes dilated ones, and computes something else, as an H100 showed.
+// Engine 1 of cuDNN 9.14 and 9.19 for gradients of filters takes dilated ones, and computes something else: an H100 showed it.
 int64_t wrong_engine(const Convolution& c) noexcept {
   const bool dilated = c.dilation[0] != 1 || c.dilation[1] != 1;
   return c.op == TN_OP_conv2d_grad_weight && dilated ? 1 : no_engine;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // convolutions.hpp: kernels that are a plan of cuDNN.
 //
-// Options: `cuda.cudnn`, the library ("off" for none); `cuda.tf32`, 1 to let convolutions of f32 be computed in TF32.
+// Options: `cuda.cudnn`, the library ("off" for none), and those of leave.hpp.
 // Invariant: it takes every fragment that has a convolution or a gradient of one, and no other.
 #pragma once
 

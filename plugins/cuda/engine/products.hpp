@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // products.hpp: kernels that are a call of cuBLASLt.
 //
-// Options: `cuda.cublaslt`, the library ("off" for none); `cuda.tf32`, 1 to let products of f32 be computed in TF32.
+// Options: `cuda.cublaslt`, the library ("off" for none), and those of leave.hpp.
 // Invariant: it takes every fragment that has a matmul, and no other.
 #pragma once
 
