@@ -17,7 +17,7 @@ import tempfile
 
 import needs_device
 
-SAMPLE = 100  # of the short count, one case in so many: every fragment is a compilation of a second or so
+SAMPLE = 200  # of the short count, one case in so many: every fragment is a compilation of a second or so
 
 
 def main(tool, plugin, driver, check_sources, found, full_sample=""):

@@ -101,7 +101,7 @@ void Tally::count(const GroupAnswer& answer) {
 
 namespace {
 // Before what was asked for counts as refused: it may have been the company.
-constexpr int refusals_at_least = 64;
+constexpr int refusals_at_least = 16;
 }  // namespace
 
 Result<Tally> run_groups(Context& t, const Device& device, const DrawGroup& draw, int times) {
@@ -147,7 +147,7 @@ void tell(Context& t, const Tally& tally) {
 
 namespace {
 
-constexpr int forms_alone = 64;  // asked about before an op counts as refused
+constexpr int forms_alone = 16;  // asked about before an op counts as refused
 
 Result<bool> refused_alone(Context& t, const Device& device, const Subject& part) {
   for (int i = 0; i < forms_alone; ++i) {

@@ -69,7 +69,7 @@ std::string op_tag(const Case& wanted, Form form) {
 }
 
 // A question costs little: many are asked before an op counts as refused.
-constexpr int refusals_at_least = 256;
+constexpr int refusals_at_least = 64;
 
 Status run_op_case(Context& t, Form form) {
   const Case& wanted = *t.wanted();

@@ -30,7 +30,7 @@ CHIPS = [75, 80, 86, 89, 90, 100, 120]
 REGISTERS = 168
 MOST = 600   # of a folder, where not all are meant
 worker_compiler = None
-SHORT = 12  # every so many sources in a short run; the first of each kind always
+SHORT = 16  # every so many sources in a short run; the first of each kind always
 # What is found in a column takes 16 bytes of registers, so a thread takes 8 columns, which of 1-byte types are 8 bytes.
 EIGHT = re.compile(r"argmax_[iu]8_\w*columns")
 FUNCTION = re.compile(r"Compiling entry function '(\w+)'(.*?)Used (\d+) registers", re.S)
