@@ -53,6 +53,22 @@ TEST_CASE("rows: of halves a block keeps no more elements than of f32, for they 
   }
 }
 
+TEST_CASE("rows: what all rows share comes by way of L1, and three blocks find room beside each other") {
+  FragmentBuilder f;
+  const uint32_t x = f.input(TN_DTYPE_bf16, {4096, 4096}), scale = f.input(TN_DTYPE_f32, {4096}),
+                 bias = f.input(TN_DTYPE_f32, {4096});
+  f.node(TN_OP_layer_norm, {x, scale, bias},
+         {f.output(TN_DTYPE_bf16, {4096, 4096}), f.output(TN_DTYPE_f32, {4096}),
+          f.output(TN_DTYPE_f32, {4096})})
+      .integer("axes", 1)
+      .real("epsilon", 1e-5);
+  const Program program = written(f);
+  CHECK(holds(program.source, "TN_LIGHT_ENTRY(step0_wide, Addresses)"));
+  const std::string wide = entry(program, "step0_wide");
+  CHECK(count(wide, "= load<8, 16, true>") == 1);
+  CHECK(count(wide, "= load_again<8, 16>") == 2);
+}
+
 TEST_CASE("rows: short ones lie side by side, and a warp is all that meets") {
   const Program program = softmax_over(TN_DTYPE_bf16, {65536, 256}, -1);
   const std::string wide = entry(program, "step0_wide");
