@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace tenon::cuda {
 
@@ -73,7 +74,13 @@ Status find_functions(Driver& driver, PFN_cuGetProcAddress_v12000 find) {
   return {};
 }
 
+// Streams that share a queue of the device hold each other up, so one that waits for a promise or for another rank can wait for ever.
+// The driver has eight queues, and more if the environment says so as it makes a context.
+constexpr const char* queues_variable = "CUDA_DEVICE_MAX_CONNECTIONS";
+constexpr const char* most_queues = "32";
+
 Result<const Driver*> start() {
+  setenv(queues_variable, most_queues, 0);
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();

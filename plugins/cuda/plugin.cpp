@@ -49,9 +49,15 @@ class Plugin {
  private:
   Result<std::shared_ptr<Gpu>> gpu(uint32_t ordinal);
 
+  // The context stays while it is healthy, until quiesce or shutdown: a driver takes up to a second to make one.
+  struct Place {
+    std::shared_ptr<Context> context{};
+    std::weak_ptr<Gpu> gpu{};  // for as long as somebody has it open
+  };
+
   const Tools tools_;
-  std::mutex mutex_;  // of gpus_
-  std::map<uint32_t, std::weak_ptr<Gpu>> gpus_{};
+  std::mutex mutex_;  // of places_
+  std::map<uint32_t, Place> places_{};
 };
 
 Status Plugin::describe(uint32_t ordinal, tn_device_info& out) {
@@ -77,30 +83,43 @@ Status Plugin::describe(uint32_t ordinal, tn_device_info& out) {
   return {};
 }
 
-// One per device, for as long as somebody has it open.
+// One per device. A context that was lost, or that somebody has reset, is let go and made anew.
 Result<std::shared_ptr<Gpu>> Plugin::gpu(uint32_t ordinal) {
   const std::lock_guard lock(mutex_);
-  std::shared_ptr<Gpu> found = gpus_[ordinal].lock();
-  if (found == nullptr) {
-    const Driver& driver = *TN_TRY(Driver::open());
-    found = TN_TRY(Gpu::open(TN_TRY(Context::open(driver, ordinal))));
-    gpus_[ordinal] = found;
+  Place& place = places_[ordinal];
+  if (const std::shared_ptr<Gpu> open = place.gpu.lock(); open != nullptr) {
+    TN_TRY(open->context()->alive());
+    return open;
   }
-  TN_TRY(found->context()->alive());
-  return found;
+  if (place.context != nullptr && place.context->alive().ok()) {
+    if (auto again = Gpu::open(place.context); again.ok()) {
+      place.gpu = *again;
+      return again;
+    }
+  }
+  place.context = nullptr;
+  auto context = TN_TRY(Context::open(*TN_TRY(Driver::open()), ordinal));
+  auto made = TN_TRY(Gpu::open(context));
+  place = {std::move(context), made};
+  return made;
 }
 
 Result<std::unique_ptr<cuda::Device>> Plugin::open(uint32_t ordinal, const tn_device_options& /*options*/) {
   return cuda::Device::make(TN_TRY(gpu(ordinal)), tools_);
 }
 
-// No thread of this plugin runs but a communicator's, for as long as it lives; what is on its way is waited for.
+// No thread of this plugin runs but a communicator's, for as long as it lives; what is on its way is waited for. Contexts of which
+// nobody has a device are let go.
 Status Plugin::quiesce() {
   std::vector<std::shared_ptr<Gpu>> open;
   {
     const std::lock_guard lock(mutex_);
-    for (const auto& entry : gpus_)
-      if (auto found = entry.second.lock()) open.push_back(std::move(found));
+    for (auto& [ordinal, place] : places_) {
+      if (auto found = place.gpu.lock())
+        open.push_back(std::move(found));
+      else
+        place.context = nullptr;
+    }
   }
   for (const auto& found : open) {
     const Context& context = *found->context();

@@ -100,6 +100,7 @@ Status Context::judge(std::string_view what, int32_t code, const tn_error& error
           " returned TN_OK and wrote into the tn_error");
     return {};
   }
+  if (code == TN_DEVICE_LOST) lost_device_.store(true, std::memory_order_relaxed);
   const std::string flaw = error_flaw(code, error);
   check(flaw.empty(), what, ": ", flaw);
   tn_error readable = error;

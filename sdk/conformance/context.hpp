@@ -133,6 +133,8 @@ class Context {
 
   // Ends the case with what it returned; closes the device. [case's thread]
   Finding finish(Status returned);
+  // Whether a call said TN_DEVICE_LOST, so that this process may have no device any more. [any-thread]
+  bool lost_device() const noexcept { return lost_device_.load(std::memory_order_relaxed); }
 
  private:
   struct Aside {
@@ -164,6 +166,7 @@ class Context {
   std::string scene_{};
   Finding finding_;
   std::atomic<uint64_t> checks_{0};
+  std::atomic<bool> lost_device_{false};
 };
 
 }  // namespace tenon::conform

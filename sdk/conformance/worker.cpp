@@ -55,26 +55,38 @@ std::string stray_child() {
   return {};
 }
 
-Finding run_case(const Case& wanted, const Request& request) {
+// A case, and whether it left a process in which others can run.
+struct Ended {
+  Finding finding{};
+  bool spoiled = false;
+};
+
+Ended run_case(const Case& wanted, const Request& request) {
   stage() = {.seat = request.seat, .round = request.round};
   Context t(request.settings, Random::of(request.settings.seed, wanted.name, request.round), &wanted);
   Status said = run_guarded(wanted, t);
   if (getpid() != self) _exit(stray_status);
   const std::string stray = stray_child();
   if (!stray.empty()) t.fail(stray);
-  return t.finish(std::move(said));
+  Ended out{.finding = t.finish(std::move(said))};
+  out.spoiled = t.lost_device() && out.finding.outcome == Outcome::failed;
+  return out;
 }
 
+// A loss that failed a case is told of that one alone: some devices stay lost for as long as their process lives, so the rest
+// is left to the next.
 void serve_cases(int descriptor, const Request& request) {
   for (const std::string& name : request.cases) {
     const Case* const wanted = find_case(name);
     if (wanted == nullptr) continue;
     tell(descriptor, {.kind = Message::Kind::begin, .name = name});
     const auto start = std::chrono::steady_clock::now();
-    Message message{.kind = Message::Kind::end, .name = name, .finding = run_case(*wanted, request)};
+    Ended ran = run_case(*wanted, request);
+    Message message{.kind = Message::Kind::end, .name = name, .finding = std::move(ran.finding)};
     message.milliseconds =
         std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     tell(descriptor, std::move(message));
+    if (ran.spoiled) return;
   }
 }
 

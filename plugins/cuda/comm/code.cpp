@@ -4,6 +4,8 @@
 
 #include "kernels/ranks.hpp"
 
+#include <tenon/comm.h>
+
 namespace tenon::cuda::comm {
 
 Result<CUfunction> find_reduction(Gpu& gpu, const Compiler& compiler, uint32_t dtype, uint32_t reduce) {
@@ -13,8 +15,15 @@ Result<CUfunction> find_reduction(Gpu& gpu, const Compiler& compiler, uint32_t d
         compiler.compile(write_ranks(dtype), static_cast<uint32_t>(context.sm()), context.driver().version));
     return std::move(bundle.image);
   };
-  const CUmodule module = TN_TRY(gpu.resident(dtype, image));
-  return gpu.entry(module, ranks_entry(reduce));
+  std::vector<const char*> names;
+  size_t wanted = 0;
+  for (uint32_t each = TN_REDUCE_SUM; each <= TN_REDUCE_PREMUL_SUM; ++each) {
+    if (!reduces_ranks(dtype, each)) continue;
+    if (each == reduce) wanted = names.size();
+    names.push_back(ranks_entry(each));
+  }
+  return TN_TRY(gpu.resident(dtype, names, image))
+  [wanted];
 }
 
 }  // namespace tenon::cuda::comm

@@ -28,7 +28,7 @@ Result<std::shared_ptr<const Clock::Origin>> Clock::origin(Context& context) {
   Origin next;
   next.event = TN_TRY(context.events().take(true));
   TN_CUDA_IN(context, cuEventRecord, next.event.native(), stream_);
-  TN_CUDA_IN(context, cuEventSynchronize, next.event.native());
+  TN_TRY(outlast(context, next.event));
   if (newest_ != nullptr) next.ns = newest_->ns + TN_TRY(distance_ns(context, newest_->event, next.event));
   newest_ = std::make_shared<const Origin>(std::move(next));
   made_ = now;

@@ -16,14 +16,24 @@ Result<EventRef> EventPool::take(bool timed) {
       return EventRef(event);
     }
   }
-  // A host that waits for long is put to sleep rather than left spinning: see Timeline::sync.
-  const unsigned flags =
-      CU_EVENT_BLOCKING_SYNC | (timed ? 0u : static_cast<unsigned>(CU_EVENT_DISABLE_TIMING));
+  // Never CU_EVENT_BLOCKING_SYNC: with it each record raises an interrupt, and takes places of the stream's queue.
+  const unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
   auto made = std::make_unique<Event>();
   TN_CUDA_IN(context_, cuEventCreate, &made->native, flags);
   made->pool = this;
   made->timed = timed;
   return EventRef(made.release());
+}
+
+Status outlast(const Context& context, const EventRef& event) {
+  const Relaxed relaxed(context.driver());
+  const auto begin = std::chrono::steady_clock::now();
+  for (;;) {
+    const CUresult result = context.driver().cuEventQuery(event.native());
+    if (result == CUDA_SUCCESS) return {};
+    if (result != CUDA_ERROR_NOT_READY) return context.failed(result, "cuEventQuery");
+    lie_down(std::chrono::steady_clock::now() - begin);
+  }
 }
 
 void EventPool::give_back(Event* event) noexcept {

@@ -7,8 +7,11 @@
 
 #include "../driver.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,6 +70,18 @@ class EventPool {
   std::mutex mutex_;
   std::vector<Event*> shelves_[2]{};  // plain, timed
 };
+
+// Between two looks at what a device does, after `spent` of waiting: asks again at once for about as long as lying down and
+// waking cost, and then sleeps for a sixteenth of what has passed, for `most` at the most. [any-thread; blocks; cannot fail]
+inline void lie_down(std::chrono::nanoseconds spent,
+                     std::chrono::nanoseconds most = std::chrono::microseconds(100)) {
+  using std::chrono::microseconds, std::chrono::nanoseconds;
+  if (spent < microseconds(30)) return;
+  std::this_thread::sleep_for(
+      std::min(most, std::clamp<nanoseconds>(spent / 16, microseconds(5), microseconds(100))));
+}
+// Waits until the event is over. The context is current. [any-thread; blocks; may fail]
+Status outlast(const Context& context, const EventRef& event);
 
 inline EventRef::~EventRef() {
   if (event_ != nullptr && event_->references.fetch_sub(1) == 1) event_->pool->give_back(event_);

@@ -31,11 +31,12 @@ Result<std::shared_ptr<Gpu>> Gpu::open(std::shared_ptr<Context> context) {
   return out;
 }
 
-// No stream of this device lives any more, so what still runs is nobody's.
+// No stream of this device lives any more, so what still runs is nobody's. A fault that nobody has met yet is met here.
 Gpu::~Gpu() {
   const Driver& driver = context_->driver();
   const Bound bound(driver, context_->handle());
-  if (!retired_.empty() || !resident_.empty() || own_ != nullptr) driver.cuCtxSynchronize();
+  if (const CUresult result = driver.cuCtxSynchronize(); result != CUDA_SUCCESS)
+    static_cast<void>(context_->failed(result, "cuCtxSynchronize"));
   for (const auto& [key, code] : resident_)
     if (code.module != nullptr) driver.cuModuleUnload(code.module);
   for (const CUmodule module : retired_) driver.cuModuleUnload(module);
@@ -80,19 +81,25 @@ void Gpu::retire(CUmodule module) noexcept {
   retired_.clear();
 }
 
-Result<CUmodule> Gpu::resident(uint32_t key, const std::function<Result<std::string>()>& image) {
+Result<std::span<const CUfunction>> Gpu::resident(uint32_t key, std::span<const char* const> names,
+                                                  const std::function<Result<std::string>()>& image) {
   const auto place = [&]() -> Resident& {
     const std::lock_guard lock(resident_mutex_);
     return resident_[key];
   };
   Resident& wanted = place();
   const std::lock_guard lock(wanted.mutex);
-  if (wanted.module != nullptr) return wanted.module;
-  const std::string code = TN_TRY(image());
+  if (wanted.entries.size() == names.size()) return std::span<const CUfunction>(wanted.entries);
   const Bound bound(context_->driver(), context_->handle());
-  const Relaxed relaxed(context_->driver());
-  TN_CUDA_IN(*context_, cuModuleLoadData, &wanted.module, code.data());
-  return wanted.module;
+  if (wanted.module == nullptr) {
+    const std::string code = TN_TRY(image());
+    const Relaxed relaxed(context_->driver());
+    TN_CUDA_IN(*context_, cuModuleLoadData, &wanted.module, code.data());
+  }
+  std::vector<CUfunction> entries;
+  for (const char* const name : names) entries.push_back(TN_TRY(entry(wanted.module, name)));
+  wanted.entries = std::move(entries);
+  return std::span<const CUfunction>(wanted.entries);
 }
 
 Result<CUfunction> Gpu::entry(CUmodule module, const char* name) const {

@@ -11,6 +11,8 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <span>
+#include <vector>
 
 namespace tenon::cuda {
 
@@ -57,9 +59,11 @@ class Gpu {
   CUfunction copy_box() const noexcept { return copy_box_; }
   CUfunction pull() const noexcept { return pull_; }
 
-  // Code that stays for the device's life: what `image` gives to the first who asks for `key`.
+  // Code that stays for the device's life: what `image` gives to the first who asks for `key`. All of its entries are made ready
+  // then, and told in the order of `names`: who comes later makes no call that could wait for a stream.
   // [any-thread; may block; may fail]
-  Result<CUmodule> resident(uint32_t key, const std::function<Result<std::string>()>& image);
+  Result<std::span<const CUfunction>> resident(uint32_t key, std::span<const char* const> names,
+                                               const std::function<Result<std::string>()>& image);
   // An entry of a module of this device, ready to be launched; the context is current. [any-thread; may block; may fail]
   Result<CUfunction> entry(CUmodule module, const char* name) const;
 
@@ -89,6 +93,7 @@ class Gpu {
   struct Resident {
     std::mutex mutex;
     CUmodule module = nullptr;
+    std::vector<CUfunction> entries{};
   };
   std::mutex resident_mutex_;  // of the map, never held to load
   std::map<uint32_t, Resident> resident_{};

@@ -34,6 +34,19 @@ struct Leave {
                                   "cuda.lossy_relu = 1"));
   }
 
+  // TN_UNSUPPORTED for gelu or its gradient behind a product of f32: the library's tanh is off by some 5e-6, which TF32 hides and
+  // f32 does not. [any-thread; does not block; may fail]
+  Status check_gelu(const author::FragmentView& fragment, uint32_t dtype, bool has_gelu) const {
+    if (!has_gelu || tf32 || dtype != TN_DTYPE_f32) return {};
+    const auto nodes = fragment.nodes();
+    const auto gelu = std::ranges::find_if(
+        nodes, [](const tn_node& node) { return node.op == TN_OP_gelu || node.op == TN_OP_gelu_grad; });
+    return author::NodeView(fragment, static_cast<uint32_t>(gelu - nodes.begin()))
+        .unsupported(
+            "cuBLASLt's gelu is off by some 5e-6, too far for f32: compile it apart, or allow TF32 by the "
+            "option cuda.tf32 = 1");
+  }
+
   // What is told of a computation; nullptr where it is as ops.def says. [any-thread; does not block; cannot fail]
   const char* told(uint32_t dtype, bool has_relu) const noexcept {
     const bool rounds = tf32 && dtype == TN_DTYPE_f32;

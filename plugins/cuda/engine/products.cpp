@@ -153,6 +153,9 @@ class Products : public Engine {
   Result<Product> product_of(const FragmentView& fragment) const {
     Product product = TN_TRY(read_product(fragment));
     TN_TRY(leave_.check_relu(fragment, product.activation == Activation::relu, "cuBLASLt"));
+    TN_TRY(leave_.check_gelu(
+        fragment, product.dtype,
+        product.activation == Activation::gelu || product.activation == Activation::gelu_grad));
     const int sm = gpu_->context()->sm();
     if (product.dtype != TN_DTYPE_bf16 || sm >= oldest_bf16_sm) return product;
     return Status(TN_UNSUPPORTED, text("products of bf16 take compute capability ", oldest_bf16_sm / 10, ".",

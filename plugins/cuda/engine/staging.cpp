@@ -18,9 +18,7 @@ bool Staging::has_room(Chunk& chunk, uint64_t bytes) const {
 }
 
 Status Staging::await(Chunk& chunk) const {
-  const Relaxed relaxed(context_->driver());
-  for (; !chunk.readers.empty(); chunk.readers.pop_front())
-    TN_CUDA_IN(*context_, cuEventSynchronize, chunk.readers.front().native());
+  for (; !chunk.readers.empty(); chunk.readers.pop_front()) TN_TRY(outlast(*context_, chunk.readers.front()));
   chunk.used = 0;
   return {};
 }

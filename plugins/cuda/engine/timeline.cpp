@@ -6,7 +6,6 @@
 #include <tenon/author/text.hpp>
 
 #include <algorithm>
-#include <thread>
 
 namespace tenon::cuda {
 
@@ -15,8 +14,6 @@ using Time = std::chrono::steady_clock;
 
 namespace {
 
-// How long a host thread asks again and again before it lies down; about what lying down and waking cost.
-constexpr std::chrono::microseconds eager{30};
 // Reached marks are looked for by `record` itself only when this many have gathered.
 constexpr size_t crowd = 64;
 
@@ -102,22 +99,13 @@ Status Timeline::sync(uint64_t value, uint64_t timeout_ns) {
   if (passed(value)) return {};
   const auto begin = Time::now();
   const bool for_ever = timeout_ns == TN_TIMEOUT_NEVER;
-  for (auto pause = std::chrono::microseconds(5);;
-       pause = std::min(2 * pause, std::chrono::microseconds(200))) {
-    TN_TRY(completed());
-    const EventRef event = event_for(value);
-    if (!event) return {};
-    const auto spent = Time::now() - begin;
-    if (!for_ever && static_cast<uint64_t>(std::chrono::nanoseconds(spent).count()) >= timeout_ns)
-      return timed_out(value, timeout_ns);
-    if (spent < eager) continue;
-    const Relaxed relaxed(context_.driver());
-    if (for_ever) {
-      TN_CUDA_IN(context_, cuEventSynchronize, event.native());
-    } else {
-      const auto left = std::chrono::nanoseconds(timeout_ns) - spent;
-      std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(pause, left));
-    }
+  for (;;) {
+    if (TN_TRY(completed()) >= value) return {};
+    const std::chrono::nanoseconds spent = Time::now() - begin;
+    const auto waited = static_cast<uint64_t>(spent.count());
+    if (!for_ever && waited >= timeout_ns) return timed_out(value, timeout_ns);
+    const uint64_t left = for_ever ? INT64_MAX : std::min<uint64_t>(timeout_ns - waited, INT64_MAX);
+    lie_down(spent, std::chrono::nanoseconds(left));
   }
 }
 

@@ -58,7 +58,7 @@ class Trials {
     TN_CUDA_IN(*context_, cuEventRecord, begin_.native(), stream_);
     for (int i = 0; i < runs; ++i) TN_TRY(trial.run(stream_, places_, workspace_));
     TN_CUDA_IN(*context_, cuEventRecord, end_.native(), stream_);
-    TN_CUDA_IN(*context_, cuEventSynchronize, end_.native());
+    TN_TRY(outlast(*context_, end_));
     float spent = 0;
     TN_CUDA_IN(*context_, cuEventElapsedTime, &spent, begin_.native(), end_.native());
     return static_cast<double>(spent);

@@ -216,6 +216,32 @@ class ConvReader {
     return {};
   }
 
+  // cuDNN has kernels for a bias, with or without a tensor added before it, and one of these behind. All else it compiles when it
+  // is asked to, for channels last alone, and of bf16 not for groups (9.19, on an H100).
+  bool is_ready_made() const noexcept {
+    const uint32_t act = out_.activation;
+    if (bias_ == TN_ABSENT) return residual_ == TN_ABSENT && act == TN_OP_identity;
+    return act == TN_OP_identity || act == TN_OP_relu || act == TN_OP_sigmoid || act == TN_OP_tanh;
+  }
+  Status settle_last() {
+    const NodeView follows(fragment_, chain_[1]);
+    for (Placed* const p : {&out_.image, &out_.filter, &out_.result, &out_.residual}) {
+      if (!p->is_there()) continue;
+      if (!lies(*p, channels_last))
+        return follows.unsupported(
+            "without a bias, or with gelu or silu, cuDNN computes what follows a convolution for channels "
+            "last alone: "
+            "lay all tensors so, or compile this apart");
+      settle(*p, channels_last);
+    }
+    if (out_.dtype == TN_DTYPE_bf16 && out_.image.dims[1] != out_.filter.dims[1])
+      return follows.unsupported(
+          "without a bias, or with gelu or silu, cuDNN computes nothing behind a convolution of bf16 in "
+          "groups: "
+          "compile this apart");
+    return {};
+  }
+
   Result<Convolution> place() {
     const tn_node& node = fragment_.nodes()[at_];
     const Placed a = TN_TRY(image(node.inputs[0]))
@@ -226,7 +252,7 @@ class ConvReader {
     out_.filter = weight ? made : b;
     out_.result = data ? a : weight ? b : made;
     if (residual_ != TN_ABSENT) out_.residual = TN_TRY(image(residual_));
-    TN_TRY(settle_orders(weight ? value_ : node.inputs[1]));
+    TN_TRY(is_ready_made() ? settle_orders(weight ? value_ : node.inputs[1]) : settle_last());
     if (bias_ != TN_ABSENT) out_.bias = TN_TRY(vector(bias_));
     return out_;
   }

@@ -62,19 +62,19 @@ Status matches_agree(Context& t, uint32_t dtype, bool strided) {
 
 }  // namespace
 
-CONFORM_CASE(2, "pattern: matches in f32 give what their ops give") {
+CONFORM_CASE(2, "pattern: matches in f32 give what their ops give", .deadlines = 4) {
   return matches_agree(t, TN_DTYPE_f32, false);
 }
-CONFORM_CASE(2, "pattern: matches in bf16 give what their ops give") {
+CONFORM_CASE(2, "pattern: matches in bf16 give what their ops give", .deadlines = 4) {
   return matches_agree(t, TN_DTYPE_bf16, false);
 }
-CONFORM_CASE(2, "pattern: matches in f16 give what their ops give") {
+CONFORM_CASE(2, "pattern: matches in f16 give what their ops give", .deadlines = 4) {
   return matches_agree(t, TN_DTYPE_f16, false);
 }
-CONFORM_CASE(2, "pattern: matches in f64 give what their ops give") {
+CONFORM_CASE(2, "pattern: matches in f64 give what their ops give", .deadlines = 4) {
   return matches_agree(t, TN_DTYPE_f64, false);
 }
-CONFORM_CASE(2, "pattern: matches with strides give what their ops give") {
+CONFORM_CASE(2, "pattern: matches with strides give what their ops give", .deadlines = 4) {
   return matches_agree(t, TN_DTYPE_f32, true);
 }
 

@@ -51,6 +51,14 @@ std::vector<double> own_errors(const Trial& trial, const Wanted& wanted, const S
   return errors;
 }
 
+// What the last rounding may add where an inexact input moves the result to greater numbers, which lie farther apart.
+double moved_rounding(const Row& row, const Tensor& of, uint64_t i, double carried) {
+  if (!author::is_float(of.dtype) || row.tolerance == Tolerance::EXACT || !std::isfinite(carried)) return 0;
+  const Format& format = format_of(of.dtype);
+  const double value = std::fabs(of.at[i].real);
+  return std::isfinite(value) ? 0.5 * (ulp(format, value + carried) - ulp(format, value)) : 0;
+}
+
 bool same(const Tensor& of, const Scalar& a, const Scalar& b) {
   if (!author::is_float(of.dtype)) return a.whole == b.whole;
   return a.real == b.real || (std::isnan(a.real) && std::isnan(b.real));
@@ -290,7 +298,7 @@ void Reckoning::node(size_t node) {
     out.tensor = base[n].tensor;
     out.error = own_errors(step.trial, base[n], slack, exact);
     for (uint64_t i = 0; i < out.error.size(); ++i) {
-      out.error[i] += carried[n][i];
+      out.error[i] += carried[n][i] + moved_rounding(*of.row, out.tensor, i, carried[n][i]);
       if (may_overflow(out.tensor, i, out.error[i])) out.error[i] = unknowable;
       out.exact = out.exact && out.error[i] == 0;
     }

@@ -101,6 +101,7 @@ Convolution read(Case& f) {
 }
 
 std::string verdict(const Cudnn& library, const Descriptor& device, Case& f, int64_t alignment) {
+  if (!read_convolution(author::FragmentView(f.fragment())).ok()) return "refused";
   const PlanWish wish{.told = told(read(f)), .full = read(f).dtype == TN_DTYPE_f32};
   const auto graph = conv_graph(library, read(f), alignment);
   REQUIRE_MESSAGE(graph.ok(), std::string(graph.message()));

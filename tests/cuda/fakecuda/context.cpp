@@ -6,6 +6,8 @@
 #include "driver.hpp"
 #include "timeline.hpp"
 
+#include <utility>
+
 namespace fakecuda {
 namespace {
 
@@ -93,6 +95,21 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
     if (--context->retained > 0) return;
     primary_of(d, device) = nullptr;
     end_context(d, lock, context);
+  });
+}
+
+CUresult cuDevicePrimaryCtxReset(CUdevice device) {
+  return call([&](Driver& d, Lock& lock) {
+    const auto context = std::exchange(primary_of(d, device), nullptr);
+    if (context != nullptr) end_context(d, lock, context);
+  });
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  return call([&](Driver& d, Lock&) {
+    const auto& context = primary_of(d, device);
+    answer(flags) = 0;
+    answer(active) = context != nullptr ? 1 : 0;
   });
 }
 

@@ -86,16 +86,6 @@ CUresult cuEventQuery(CUevent handle) {
   });
 }
 
-CUresult cuEventSynchronize(CUevent handle) {
-  return call_in_context([&](Driver& d, Lock& lock, Context&) {
-    Event& event = askable(d, handle);
-    const TaskPtr record = event.record;
-    const auto health = event.context->health;
-    d.engine.wait(lock, record);
-    require_healthy(*health);
-  });
-}
-
 CUresult cuEventElapsedTime(float* milliseconds, CUevent start_handle, CUevent end_handle) {
   return call_in_context([&](Driver& d, Lock&, Context&) {
     answer(milliseconds);

@@ -119,3 +119,57 @@ TEST_CASE("driver: calls leave the thread's current context as they found it") {
   driver_function<CUresult(CUcontext*)>("cuCtxGetCurrent")(&now);
   CHECK(now == nullptr);
 }
+
+namespace {
+
+// Whether somebody holds the primary context of device 0.
+bool context_is_held() {
+  unsigned flags = 0;
+  int active = 0;
+  REQUIRE(driver_function<CUresult(CUdevice, unsigned*, int*)>("cuDevicePrimaryCtxGetState")(0, &flags,
+                                                                                             &active) == 0);
+  return active != 0;
+}
+
+void check_it_adds() {
+  const Device device = open_device();
+  Addition f(4);
+  const std::vector<float> ones(4, 1.0F), twos(4, 2.0F);
+  CHECK(run<float>(device, f.fragment(), {ones, twos}, 4) == std::vector<float>(4, 3.0F));
+}
+
+}  // namespace
+
+TEST_CASE("driver: a context stays when its device is closed, and goes at the shutdown") {
+  CUDA_DRIVER("");
+  {
+    const World world;
+    check_it_adds();
+    CHECK(context_is_held());
+    check_it_adds();
+  }
+  CHECK_FALSE(context_is_held());
+}
+
+TEST_CASE("driver: quiesce lets the context of a closed device go, and leaves that of an open one") {
+  CUDA_DRIVER("");
+  const World world;
+  const auto quiesce = [] { must([](tn_error* e) { return plugin().quiesce(&plugin(), e); }); };
+  check_it_adds();
+  {
+    const Device device = open_device();
+    quiesce();
+    CHECK(context_is_held());
+  }
+  quiesce();
+  CHECK_FALSE(context_is_held());
+  check_it_adds();
+}
+
+TEST_CASE("driver: a context that somebody has reset is made anew") {
+  CUDA_DRIVER("");
+  const World world;
+  check_it_adds();
+  REQUIRE(driver_function<CUresult(CUdevice)>("cuDevicePrimaryCtxReset_v2")(0) == CUDA_SUCCESS);
+  check_it_adds();
+}

@@ -202,9 +202,17 @@ const Row table[] = {
      [](FragmentBuilder& f) {
        const uint32_t y = f.tensor(half, images);
        slide(f.node(TN_OP_conv2d, {f.input(half, images), f.input(half, filters)}, {y}));
-       finish(f, TN_OP_silu, {go_on(f, TN_OP_add, {y, f.input(half, channels)}, images)}, images);
+       finish(f, TN_OP_tanh, {go_on(f, TN_OP_add, {y, f.input(half, channels)}, images)}, images);
      },
      ""},
+    {"convolution, bias and silu, channels first",
+     [](FragmentBuilder& f) {
+       const uint32_t y = f.tensor(half, images);
+       slide(f.node(TN_OP_conv2d, {f.input(half, images), f.input(half, filters)}, {y}));
+       finish(f, TN_OP_silu, {go_on(f, TN_OP_add, {y, f.input(half, channels)}, images)}, images);
+     },
+     "node 1 (add): without a bias, or with gelu or silu, cuDNN computes what follows a convolution for "
+     "channels last alone"},
     {"convolution, bias and relu",
      [](FragmentBuilder& f) {
        const uint32_t y = f.tensor(half, images);

@@ -252,6 +252,24 @@ TEST_CASE("stream: a device that was lost is opened anew once all its handles ha
   CHECK(run<float>(device, f.fragment(), {ones, twos}, 4) == std::vector<float>(4, 3.0F));
 }
 
+TEST_CASE("stream: a device whose loss nobody was told of is opened anew, too" * fake_only) {
+  CUDA_DRIVER("launch_error_at=1");
+  const World world;
+  Addition f(4);
+  {
+    const Device device = open_device();
+    const Stream stream = make_stream(device);
+    const Memory a = allocate(device, 64);
+    const Kernel kernel = compile(device, f.fragment());
+    const tn_span bindings[] = {span(a, 0, 16), span(a, 16, 16), span(a, 32, 16)};
+    launch(kernel, stream, bindings, {});
+    CHECK(try_destroy(const_cast<Stream&>(stream), TN_DESTROY_ABANDON).message() == "");
+  }
+  const Device device = open_device();
+  const std::vector<float> ones(4, 1.0F), twos(4, 2.0F);
+  CHECK(run<float>(device, f.fragment(), {ones, twos}, 4) == std::vector<float>(4, 3.0F));
+}
+
 TEST_CASE("stream: a launch that is refused says so at once, and poisons nothing" * fake_only) {
   CUDA_DRIVER("launch_refused_at=1");
   World world;
