@@ -28,8 +28,8 @@ Result<std::unique_ptr<Comm>> Comm::create(const comm::Place& place, comm::Ticke
   const comm::Ticket& mine = made->ticket_;
   if (!meets && !place.is_here()) return comm::refuse_elsewhere(place, mine.rank, mine.name.c_str(), store);
   const auto elsewhere = [&] { return comm::told_elsewhere(place, store); };
-  made->member_ = TN_TRY(meets ? made->meet(*store, deterministic)
-                               : comm::Threads::join(place, mine, tools.compiler, waits, elsewhere));
+  made->member_ =
+      TN_TRY(meets ? made->meet(*store, deterministic) : comm::Threads::join(place, mine, waits, elsewhere));
   return made;
 }
 
@@ -47,7 +47,7 @@ Comm::Made Comm::meet(const tn_store& store, bool deterministic) {
     if (!called_off_) return std::nullopt;
     return text("communicator '", ticket_.name, "' was called off while it was being made");
   };
-  return comm::Threads::join(place_, ticket_, tools_.compiler, true, called_off);
+  return comm::Threads::join(place_, ticket_, true, called_off);
 }
 
 void Comm::settle(Made made) {

@@ -8,7 +8,6 @@
 
 #include "comm/member.hpp"
 #include "comm/place.hpp"
-#include "engine/compiler.hpp"
 
 #include <condition_variable>
 #include <thread>
@@ -17,7 +16,6 @@ namespace tenon::cuda {
 
 // What communicators of a device are made with; it outlives them.
 struct CommTools {
-  const Compiler& compiler;
   const char* library;  // the option `nccl`, or nullptr
   comm::Wishes wishes;
 };

@@ -156,7 +156,7 @@ Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, 
   const comm::Wishes wishes = TN_TRY(wishes_of(tools_.host));
   return Comm::create(
       place, {.rank = rank, .size = size, .timeout_ns = options.timeout_ns, .name = name, .gpu = gpu_},
-      {.compiler = tools_.compiler, .library = tools_.host.option("nccl"), .wishes = wishes}, options);
+      {.library = tools_.host.option("nccl"), .wishes = wishes}, options);
 }
 
 Result<std::unique_ptr<Stream>> Device::import_stream(CUstream native) {

@@ -2,8 +2,6 @@
 // threads.cpp: joining, submitting and leaving where the ranks share a process.
 #include "threads.hpp"
 
-#include "kernels/ranks.hpp"
-
 #include <tenon/author/comm_checks.hpp>
 
 #include <algorithm>
@@ -22,9 +20,10 @@ constexpr std::chrono::microseconds look_again{50};
 
 }  // namespace
 
-Result<std::unique_ptr<Member>> Threads::join(const Place& place, Ticket ticket, const Compiler& compiler,
-                                              bool waits, const Elsewhere& elsewhere) {
-  std::unique_ptr<Threads> made(new Threads(Room::at(place.token), std::move(ticket), compiler));
+Result<std::unique_ptr<Member>> Threads::join(const Place& place, Ticket ticket, bool waits,
+                                              const Elsewhere& elsewhere) {
+  TN_TRY(ticket.gpu->load_reductions());
+  std::unique_ptr<Threads> made(new Threads(Room::at(place.token), std::move(ticket)));
   TN_TRY(made->room_->enter(made->ticket_));
   made->seated_ = true;
   if (waits) TN_TRY(made->room_->wait_for_all(made->ticket_.rank, elsewhere));
@@ -60,12 +59,10 @@ Result<uint64_t> Threads::reach(const tn_span& span, uint32_t index, const char*
            "memory of this plugin"));
 }
 
-Result<CUfunction> Threads::function_for(const Part& part) {
+Result<CUfunction> Threads::function_for(const Part& part) const {
   if (!has_work(part)) return CUfunction{};
   if (!part.reduces()) return ticket_.gpu->pull();
-  CUfunction& found = reductions_[{part.dtype, part.reduce}];
-  if (found == nullptr && reduces_ranks(part.dtype, part.reduce))
-    found = TN_TRY(find_reduction(*ticket_.gpu, compiler_, part.dtype, part.reduce));
+  const CUfunction found = ticket_.gpu->reduction(part.dtype, part.reduce);
   if (found != nullptr) return found;
   return Status(TN_UNSUPPORTED, text(author::reduce_name(part.reduce), " of ", author::dtype_name(part.dtype),
                                      " means nothing: use sum or max for any, prod or min for all"));
@@ -138,7 +135,7 @@ Result<std::unique_ptr<Member>> Threads::split(int32_t color, int32_t key, const
                .timeout_ns = timeout_ns,
                .name = options.name != nullptr ? options.name : text(ticket_.name, ".", color),
                .gpu = ticket_.gpu},
-              compiler_, (options.flags & TN_COMM_NON_BLOCKING) == 0, [] { return std::nullopt; });
+              (options.flags & TN_COMM_NON_BLOCKING) == 0, [] { return std::nullopt; });
 }
 
 Status Threads::finish(uint64_t timeout_ns) {

@@ -8,7 +8,6 @@
 // this rank's "ready" and the end of its group.
 #pragma once
 
-#include "code.hpp"
 #include "errand.hpp"
 #include "intake.hpp"
 #include "place.hpp"
@@ -21,9 +20,9 @@ class Threads final : public Member {
   // What tells of ranks that cannot come, asked now and then.
   using Elsewhere = std::function<std::optional<std::string>()>;
 
-  // Takes its seat, and waits for the others unless `waits` is false. [any-thread; blocks if it waits; may fail]
-  static Result<std::unique_ptr<Member>> join(const Place& place, Ticket ticket, const Compiler& compiler,
-                                              bool waits, const Elsewhere& elsewhere);
+  // Loads the reductions, takes its seat, and waits for the others unless `waits` is false. [any-thread; blocks if it waits; may fail]
+  static Result<std::unique_ptr<Member>> join(const Place& place, Ticket ticket, bool waits,
+                                              const Elsewhere& elsewhere);
   ~Threads() override;
 
   void limits(tn_comm_limits& out) const override;
@@ -34,23 +33,17 @@ class Threads final : public Member {
   Status finish(uint64_t timeout_ns) override;
 
  private:
-  Threads(std::shared_ptr<Room> room, Ticket ticket, const Compiler& compiler)
-      : room_(std::move(room)),
-        ticket_(std::move(ticket)),
-        compiler_(compiler),
-        side_(ticket_.gpu),
-        aside_(ticket_.gpu) {}
+  Threads(std::shared_ptr<Room> room, Ticket ticket)
+      : room_(std::move(room)), ticket_(std::move(ticket)), side_(ticket_.gpu), aside_(ticket_.gpu) {}
 
   Result<uint64_t> reach(const tn_span& span, uint32_t index, const char* what);
-  Result<CUfunction> function_for(const Part& part);
+  Result<CUfunction> function_for(const Part& part) const;
   Status wait_for_room(const std::vector<Part>& parts);
   Status set_aside(Errand& errand);
   void leave();
 
   const std::shared_ptr<Room> room_;
   const Ticket ticket_;
-  const Compiler& compiler_;
-  std::map<std::pair<uint32_t, uint32_t>, CUfunction> reductions_{};  // by type and reduction
   Strands side_;
   Aside aside_;
   EventRef end_{};  // of the newest group

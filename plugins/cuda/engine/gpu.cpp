@@ -3,7 +3,9 @@
 #include "gpu.hpp"
 
 #include "../kernels/device.hpp"
+#include "../kernels/ranks.hpp"
 
+#include <tenon/comm.h>
 #include <tenon/author/text.hpp>
 
 namespace tenon::cuda {
@@ -37,8 +39,7 @@ Gpu::~Gpu() {
   const Bound bound(driver, context_->handle());
   if (const CUresult result = driver.cuCtxSynchronize(); result != CUDA_SUCCESS)
     static_cast<void>(context_->failed(result, "cuCtxSynchronize"));
-  for (const auto& [key, code] : resident_)
-    if (code.module != nullptr) driver.cuModuleUnload(code.module);
+  if (ranks_ != nullptr) driver.cuModuleUnload(ranks_);
   for (const CUmodule module : retired_) driver.cuModuleUnload(module);
   if (own_ != nullptr) driver.cuModuleUnload(own_);
 }
@@ -81,25 +82,26 @@ void Gpu::retire(CUmodule module) noexcept {
   retired_.clear();
 }
 
-Result<std::span<const CUfunction>> Gpu::resident(uint32_t key, std::span<const char* const> names,
-                                                  const std::function<Result<std::string>()>& image) {
-  const auto place = [&]() -> Resident& {
-    const std::lock_guard lock(resident_mutex_);
-    return resident_[key];
-  };
-  Resident& wanted = place();
-  const std::lock_guard lock(wanted.mutex);
-  if (wanted.entries.size() == names.size()) return std::span<const CUfunction>(wanted.entries);
+Status Gpu::load_reductions() {
+  const std::lock_guard lock(reductions_mutex_);
+  if (!reductions_.empty()) return {};
   const Bound bound(context_->driver(), context_->handle());
-  if (wanted.module == nullptr) {
-    const std::string code = TN_TRY(image());
-    const Relaxed relaxed(context_->driver());
-    TN_CUDA_IN(*context_, cuModuleLoadData, &wanted.module, code.data());
+  const Relaxed relaxed(context_->driver());
+  if (ranks_ == nullptr) TN_CUDA_IN(*context_, cuModuleLoadData, &ranks_, ranks_image());
+  std::map<std::pair<uint32_t, uint32_t>, CUfunction> found;
+  for (uint32_t dtype = TN_DTYPE_bool; dtype <= TN_DTYPE_f64; ++dtype) {
+    for (uint32_t reduce = TN_REDUCE_SUM; reduce <= TN_REDUCE_PREMUL_SUM; ++reduce) {
+      const std::string name = ranks_entry(dtype, reduce);
+      if (!name.empty()) found[{dtype, reduce}] = TN_TRY(entry(ranks_, name.c_str()));
+    }
   }
-  std::vector<CUfunction> entries;
-  for (const char* const name : names) entries.push_back(TN_TRY(entry(wanted.module, name)));
-  wanted.entries = std::move(entries);
-  return std::span<const CUfunction>(wanted.entries);
+  reductions_ = std::move(found);
+  return {};
+}
+
+CUfunction Gpu::reduction(uint32_t dtype, uint32_t reduce) const noexcept {
+  const auto found = reductions_.find({dtype, reduce});
+  return found != reductions_.end() ? found->second : nullptr;
 }
 
 Result<CUfunction> Gpu::entry(CUmodule module, const char* name) const {

@@ -8,10 +8,9 @@
 #include "promises.hpp"
 #include "staging.hpp"
 
-#include <functional>
 #include <map>
 #include <set>
-#include <span>
+#include <utility>
 #include <vector>
 
 namespace tenon::cuda {
@@ -59,11 +58,11 @@ class Gpu {
   CUfunction copy_box() const noexcept { return copy_box_; }
   CUfunction pull() const noexcept { return pull_; }
 
-  // Code that stays for the device's life: what `image` gives to the first who asks for `key`. All of its entries are made ready
-  // then, and told in the order of `names`: who comes later makes no call that could wait for a stream.
+  // Loads the reductions over ranks, all of them; the first call does. Who joins ranks calls it before one of them waits.
   // [any-thread; may block; may fail]
-  Result<std::span<const CUfunction>> resident(uint32_t key, std::span<const char* const> names,
-                                               const std::function<Result<std::string>()>& image);
+  Status load_reductions();
+  // One of them, once they are loaded; null where there is none. [any-thread; does not block; cannot fail]
+  CUfunction reduction(uint32_t dtype, uint32_t reduce) const noexcept;
   // An entry of a module of this device, ready to be launched; the context is current. [any-thread; may block; may fail]
   Result<CUfunction> entry(CUmodule module, const char* name) const;
 
@@ -89,15 +88,10 @@ class Gpu {
   Words words_;
   Staging staging_;
   std::mutex group_order_;
-  // To load may wait for streams, and these for a thread that wants other code: nobody but who wants this waits for it.
-  struct Resident {
-    std::mutex mutex;
-    CUmodule module = nullptr;
-    std::vector<CUfunction> entries{};
-  };
-  std::mutex resident_mutex_;  // of the map, never held to load
-  std::map<uint32_t, Resident> resident_{};
-  std::mutex mutex_;  // of what follows
+  std::mutex reductions_mutex_;  // of loading them
+  CUmodule ranks_ = nullptr;
+  std::map<std::pair<uint32_t, uint32_t>, CUfunction> reductions_{};  // by type and reduction
+  std::mutex mutex_;                                                  // of what follows
   std::set<CUstream> streams_{};
   std::vector<CUmodule> retired_{};
   bool strays_ = false;

@@ -9,9 +9,8 @@
 namespace tenon::cuda {
 
 std::string_view prelude_source() noexcept;
-// What sources have besides: of pools, of reductions over ranks, of sums by index, of updates.
+// What sources have besides: of pools, of sums by index, of updates.
 std::string_view pool_source() noexcept;
-std::string_view ranks_source() noexcept;
 std::string_view sort_source() noexcept;
 std::string_view update_source() noexcept;
 

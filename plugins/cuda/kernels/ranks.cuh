@@ -4,14 +4,11 @@
 //
 // Memory-bound: n elements of m members move (m + outs) · n elements. Halves are joined in f32 and rounded once.
 // Invariant: an element is written by the thread that has read it from every member, so results may lie where elements lay.
+#include "ranks.hpp"
 
 namespace tn {
 
-// Elements [first, first + count) of the blocks that the members hold for `me`, to members [out_begin, out_end).
-struct RanksParameters {
-  u64 slot, index, first, count;
-  u32 members, me, out_begin, out_end;
-};
+using tenon::cuda::RanksParameters;
 constexpr u32 most_members = 16;
 
 struct Any {

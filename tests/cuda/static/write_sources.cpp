@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// write_sources FOLDER [WORD]: writes the generated source of every example whose name holds WORD, as NAME.cu; so of every
-// type's reductions over ranks.
+// write_sources FOLDER [WORD]: writes the generated source of every example whose name holds WORD, as NAME.cu.
 #include "fragments.hpp"
 
 #include "kernels/program.hpp"
-#include "kernels/ranks.hpp"
-
-#include <tenon/author/names.hpp>
 
 #include <cstdio>
 #include <fstream>
@@ -27,13 +23,6 @@ int main(int count, char** words) {
       return 1;
     }
     std::ofstream(std::string(words[1]) + "/" + example.name + ".cu", std::ios::binary) << program->source;
-    ++written;
-  }
-  for (uint32_t dtype = TN_DTYPE_bool; dtype <= TN_DTYPE_f64; ++dtype) {
-    const std::string name = tenon::author::text("ranks_", tenon::author::dtype_name(dtype));
-    if (count > 2 && name.find(words[2]) == std::string::npos) continue;
-    std::ofstream(std::string(words[1]) + "/" + name + ".cu", std::ios::binary)
-        << tenon::cuda::write_ranks(dtype);
     ++written;
   }
   std::printf("%d sources in %s\n", written, words[1]);

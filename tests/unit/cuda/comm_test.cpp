@@ -106,6 +106,21 @@ TEST_CASE("comm: sums of ranks on one device and on two, in whichever order work
   }
 }
 
+// Whoever loads code waits for all streams, and those of the other ranks wait for this one.
+TEST_CASE("comm: nothing is compiled for a sum, so it needs no compiler and loads nothing late") {
+  CUDA_DRIVER("");
+  const World world(Options{{"nvrtc", "/nowhere/libnvrtc.so"}});
+  const Device device = open_device();
+  together(
+      {device}, 2, [](Rank& rank) { rank.run({rank.op(TN_COMM_ALL_REDUCE, 61)}); },
+      [](Rank& rank) {
+        const auto got = rank.found(rank.recv());
+        REQUIRE(got.size() == Rank::words);
+        CHECK(got[60] != -1);
+        CHECK(got[61] == -1);
+      });
+}
+
 TEST_CASE("comm: what a group has goes side by side, in whatever order others submit it") {
   CUDA_DRIVER("seed=5");
   const World world;
