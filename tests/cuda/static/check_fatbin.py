@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """check_fatbin.py NVCC SOURCE IMAGE CODE…: the kernels that come compiled build for every chip that nvcc knows (those of ranks.cu for
-sm_90 alone in a short run: they take long), and as PTX for chips to come; without spills, with 16-byte stores in `fill` and 16-byte loads
-and stores in all others, and under the names that the plugin calls. The image that the plugin carries holds exactly CODE: sm_90 and the
+sm_90 alone in a short run: they take long), and as PTX for chips to come; without spills, with 16-byte stores in all, 16-byte loads in
+`copy_box` and `pull`, and under the names that the plugin calls. The image that the plugin carries holds exactly CODE: sm_90 and the
 like for a chip, compute_90 for PTX.
 Invariant: each chip's code is looked at, not only that nvcc was content.
 """
@@ -40,7 +40,7 @@ def check_chip(nvcc, source, folder, chip):
         return [f"sm_{chip}: does not build: {done.stderr.strip()[:400]}"]
     findings, code = check_sources.check_log(done.stderr), cubin.accesses(image.read_bytes())
     for name in sorted(entries(source)):
-        for kind in ("stores",) if name == "fill" else ("loads", "stores"):
+        for kind in ("loads", "stores") if name in ("copy_box", "pull") else ("stores",):
             if name not in code or getattr(code[name], kind)[16] == 0:
                 findings.append(f"{name}: has no {kind} of 16 bytes")
     return [f"sm_{chip}: {finding}" for finding in findings]
