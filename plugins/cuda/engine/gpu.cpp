@@ -6,6 +6,7 @@
 #include "../kernels/ranks.hpp"
 
 #include <tenon/comm.h>
+#include <tenon/fragment.h>
 #include <tenon/author/text.hpp>
 
 namespace tenon::cuda {
