@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 namespace tenon::cuda::comm {
 
@@ -54,7 +53,7 @@ bool seen_out(const Gpu& gpu, const EventRef& event, uint64_t timeout_ns) {
   while (context.driver().cuEventQuery(event.native()) == CUDA_ERROR_NOT_READY) {
     const auto spent = std::chrono::steady_clock::now() - begin;
     if (static_cast<uint64_t>(std::chrono::nanoseconds(spent).count()) >= timeout_ns) return false;
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    lie_down(spent);
   }
   return true;
 }

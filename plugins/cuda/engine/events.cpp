@@ -16,7 +16,7 @@ Result<EventRef> EventPool::take(bool timed) {
       return EventRef(event);
     }
   }
-  // Never CU_EVENT_BLOCKING_SYNC: with it each record raises an interrupt, and takes places of the stream's queue.
+  // Never CU_EVENT_BLOCKING_SYNC: with it each record takes a place in the stream's queue, and 56 fill it.
   const unsigned flags = timed ? CU_EVENT_DEFAULT : CU_EVENT_DISABLE_TIMING;
   auto made = std::make_unique<Event>();
   TN_CUDA_IN(context_, cuEventCreate, &made->native, flags);

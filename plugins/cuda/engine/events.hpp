@@ -72,9 +72,9 @@ class EventPool {
 };
 
 // Between two looks at what a device does, after `spent` of waiting: asks again at once for about as long as lying down and
-// waking cost, and then sleeps for a sixteenth of what has passed, for `most` at the most. [any-thread; blocks; cannot fail]
+// waking cost, and then sleeps for a sixteenth of what has passed, 5 to 100 µs, and for `most` at the most. [any-thread; blocks; cannot fail]
 inline void lie_down(std::chrono::nanoseconds spent,
-                     std::chrono::nanoseconds most = std::chrono::microseconds(100)) {
+                     std::chrono::nanoseconds most = std::chrono::nanoseconds::max()) {
   using std::chrono::microseconds, std::chrono::nanoseconds;
   if (spent < microseconds(30)) return;
   std::this_thread::sleep_for(

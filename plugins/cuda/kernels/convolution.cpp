@@ -230,8 +230,8 @@ class ConvReader {
       if (!lies(*p, channels_last))
         return follows.unsupported(
             "without a bias, or with gelu or silu, cuDNN computes what follows a convolution for channels "
-            "last alone: "
-            "lay all tensors so, or compile this apart");
+            "last "
+            "alone: lay all tensors so, or compile this apart");
       settle(*p, channels_last);
     }
     if (out_.dtype == TN_DTYPE_bf16 && out_.image.dims[1] != out_.filter.dims[1])

@@ -131,13 +131,6 @@ bool context_is_held() {
   return active != 0;
 }
 
-void check_it_adds() {
-  const Device device = open_device();
-  Addition f(4);
-  const std::vector<float> ones(4, 1.0F), twos(4, 2.0F);
-  CHECK(run<float>(device, f.fragment(), {ones, twos}, 4) == std::vector<float>(4, 3.0F));
-}
-
 }  // namespace
 
 TEST_CASE("driver: a context stays when its device is closed, and goes at the shutdown") {

@@ -244,13 +244,6 @@ struct Doomed {
   }
 };
 
-void check_a_new_one_adds() {
-  const Device device = open_device();
-  Addition f(4);
-  const std::vector<float> ones(4, 1.0F), twos(4, 2.0F);
-  CHECK(run<float>(device, f.fragment(), {ones, twos}, 4) == std::vector<float>(4, 3.0F));
-}
-
 }  // namespace
 
 TEST_CASE("stream: a device that was lost is opened anew once all its handles have ended" * fake_only) {
@@ -265,7 +258,7 @@ TEST_CASE("stream: a device that was lost is opened anew once all its handles ha
     Device again;
     CHECK(try_open(again).code == TN_DEVICE_LOST);  // while the first one's handles live
   }
-  check_a_new_one_adds();
+  check_it_adds();
 }
 
 TEST_CASE("stream: a device whose loss nobody was told of is opened anew, too" * fake_only) {
@@ -275,7 +268,7 @@ TEST_CASE("stream: a device whose loss nobody was told of is opened anew, too" *
     Doomed old;
     CHECK(try_destroy(old.stream, TN_DESTROY_ABANDON).message() == "");
   }
-  check_a_new_one_adds();
+  check_it_adds();
 }
 
 TEST_CASE("stream: a launch that is refused says so at once, and poisons nothing" * fake_only) {

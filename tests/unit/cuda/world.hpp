@@ -104,6 +104,14 @@ struct Addition : FragmentBuilder {
   }
 };
 
+// Device 0 opens and computes.
+inline void check_it_adds() {
+  const Device device = open_device();
+  Addition f(4);
+  const std::vector<float> ones(4, 1.0F), twos(4, 2.0F);
+  CHECK(run<float>(device, f.fragment(), {ones, twos}, 4) == std::vector<float>(4, 3.0F));
+}
+
 // What keeps the machine's own driver from giving a device; empty when nothing does.
 inline std::string no_gpu() {
   const World world;
