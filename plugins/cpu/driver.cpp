@@ -194,6 +194,17 @@ bool has_quick_bf16_pairs() noexcept {
 #endif
 }
 
+uint64_t cache_bytes() {
+  uint64_t most = 0;
+  for (int level = 0; level < 8; ++level) {
+    const std::string size =
+        first_line("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) + "/size");
+    most = std::max<uint64_t>(most, std::strtoull(size.c_str(), nullptr, 10) * kibibyte);
+  }
+  constexpr uint64_t guess = 32 << 20;
+  return most == 0 ? guess : most;
+}
+
 unsigned affinity_count() noexcept {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -36,6 +36,8 @@ bool has_bf16_tiles() noexcept;
 // True when vectors multiply pairs of bf16 (AVX512-BF16) faster than f32, as AMD's do; Intel's take twice as long for them as
 // for f32. [any-thread; cannot fail]
 bool has_quick_bf16_pairs() noexcept;
+// What the largest cache of a processor holds, or a guess where nobody says. [any-thread; may block; cannot fail]
+uint64_t cache_bytes();
 // Processors this process may run on, at least 1. [any-thread; does not block; cannot fail]
 unsigned affinity_count() noexcept;
 // Keeps the calling thread on `processors`; best effort. [any-thread; does not block; cannot fail]

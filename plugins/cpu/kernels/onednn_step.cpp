@@ -5,6 +5,8 @@
 #if TENON_CPU_ONEDNN
 #include "onednn_step.hpp"
 
+#include "../engine/team.hpp"
+
 #include <tenon/author/text.hpp>
 
 namespace tenon::cpu::onednn {
@@ -119,8 +121,10 @@ std::unique_ptr<Step> reorder_step(const Operand& from, const Operand& to, Build
 
 namespace {
 
+// Alone: a team would stay with the caller's thread, beside those that compute (search.cpp says what it costs them).
 void reorder_now(const memory::desc& from_desc, const std::byte* from, const memory::desc& to_desc,
                  std::byte* to) {
+  const TeamSize alone(1);
   memory source(from_desc, engine(), const_cast<std::byte*>(from)), target(to_desc, engine(), to);
   dnnl::stream stream(engine());
   dnnl::reorder(source, target).execute(stream, source, target);

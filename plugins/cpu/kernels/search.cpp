@@ -12,6 +12,9 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <numeric>
+#include <system_error>
+#include <thread>
 
 namespace tenon::cpu {
 
@@ -23,7 +26,7 @@ constexpr double ms = 1e6;       // in ns
 constexpr double better = 0.95;  // a way further down the table has to gain as much
 constexpr int least_runs = 3;    // of each way, of which the first pays for cold memory
 
-// Pages for a trial's operands or workspace: numbers around 1 in bf16 and in f32 alike.
+// Pages for trials' operands or workspace: numbers around 1 in bf16 and in f32 alike.
 class Pages {
  public:
   explicit Pages(uint64_t bytes)
@@ -42,6 +45,41 @@ class Pages {
  private:
   uint64_t bytes_;
   void* at_;
+};
+
+// Operands for one run after another. They lie in memory so often that a run finds its own in no cache: between two runs of
+// one kernel a network goes through more than caches hold, and what is quickest on warm operands need not be so there.
+class Operands {
+ public:
+  // At least once, whatever `most_bytes`; no more often than `most_runs`.
+  Operands(const std::vector<uint64_t>& sizes, uint64_t most_runs, uint64_t most_bytes) {
+    for (const uint64_t size : sizes) {
+      offsets_.push_back(bytes_);
+      bytes_ += (size + line - 1) / line * line;
+    }
+    const uint64_t wanted = std::min({2 * driver::cache_bytes(), enough, most_bytes});
+    copies_ = std::clamp<uint64_t>(wanted / std::max<uint64_t>(bytes_, 1), 1, most_runs);
+    pages_ = std::make_unique<Pages>(bytes_ * copies_);
+  }
+  bool complete() const noexcept { return pages_->at() != nullptr; }
+  // Bindings of the next run, until the one after it.
+  std::byte* const* next() {
+    std::byte* const first = pages_->at() + bytes_ * (runs_++ % copies_);
+    bindings_.clear();
+    for (const uint64_t offset : offsets_) bindings_.push_back(first + offset);
+    return bindings_.data();
+  }
+  static uint64_t bytes_of_one(const std::vector<uint64_t>& sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+  }
+
+ private:
+  static constexpr uint64_t line = 64, enough = 256 << 20;  // what takes a tenth of a second to fill
+
+  uint64_t bytes_ = 0, copies_ = 1, runs_ = 0;
+  std::vector<uint64_t> offsets_;
+  std::unique_ptr<Pages> pages_;
+  std::vector<std::byte*> bindings_;
 };
 
 }  // namespace
@@ -156,31 +194,46 @@ WaySearch::Trials WaySearch::trials(const Problem& problem, const std::vector<si
   return out;
 }
 
-// Takes turns, so that a machine that slows down slows all. Whether there was memory for it.
+// Takes turns, so that a machine that slows down slows all. Whether there was memory and a thread for it.
 bool WaySearch::race(const Problem& problem, const Trials& trials, const Pace& pace) {
   const uint64_t start = driver::now_ns();
   const auto elapsed = [&] { return static_cast<double>(driver::now_ns() - start); };
-  uint64_t room_bytes = 0, bytes = 0;
+  uint64_t room_bytes = 0;
   for (const auto& trial : trials) room_bytes = std::max(room_bytes, trial->builder.workspace_bytes());
-  for (const uint64_t one : problem.binding_bytes) bytes += one;
-  if (bytes + room_bytes > driver::memory_figures().available / 2) return false;
-  std::vector<std::unique_ptr<Pages>> pages;
-  std::vector<std::byte*> bindings;
-  for (const uint64_t one : problem.binding_bytes)
-    bindings.push_back(pages.emplace_back(std::make_unique<Pages>(one))->at());
+  const uint64_t allowed = driver::memory_figures().available / 2;
+  if (Operands::bytes_of_one(problem.binding_bytes) + room_bytes > allowed) return false;
   const Pages room(room_bytes);
-  if (room.at() == nullptr || std::find(bindings.begin(), bindings.end(), nullptr) != bindings.end())
-    return false;
-  const Team team(crew_);
-  const TeamSize size(crew_.threads);
-  for (int round = 0; round < pace.rounds && (round < least_runs || elapsed() < pace.enough); ++round) {
-    for (const auto& trial : trials) {
-      if (elapsed() >= pace.end) return true;
-      trial->best = std::min(trial->best, trial->run(bindings.data(), team, room.at()));
-      ++trial->runs;
+  Operands operands(problem.binding_bytes, trials.size() * static_cast<uint64_t>(pace.rounds),
+                    allowed - room_bytes);
+  if (room.at() == nullptr || !operands.complete()) return false;
+  return on_own_thread([&] {
+    const Team team(crew_);
+    for (int round = 0; round < pace.rounds && (round < least_runs || elapsed() < pace.enough); ++round) {
+      for (const auto& trial : trials) {
+        if (elapsed() >= pace.end) return;
+        trial->best = std::min(trial->best, trial->run(operands.next(), team, room.at()));
+        ++trial->runs;
+      }
     }
+  });
+}
+
+// Whether there was a thread to be had. The team goes with it: left to the caller's thread it would stay, OpenMP would count
+// more threads than processors, and let all teams of the process fall asleep where they would have spun.
+template <class Body>
+bool WaySearch::on_own_thread(Body&& body) const {
+  try {
+    std::thread([&] {
+      {
+        const TeamSize size(crew_.threads);
+        body();
+      }
+      dismiss_team();
+    }).join();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
   }
-  return true;
 }
 
 WayChoice WaySearch::measure(const Problem& problem, const std::vector<size_t>& ways, const std::string& key,

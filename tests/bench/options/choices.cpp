@@ -52,7 +52,8 @@ Trials decoder() {
            {"enable_addto", "false"},
            {"enable_inplace", "false"},
            {"amp", "true"},
-           {"amp_level", "O2", {"amp=true"}}}};
+           {"amp_level", "O2", {"amp=true"}},
+           {"cudnn_exhaustive_search", "true"}}};
 }
 
 Trials shortest() {

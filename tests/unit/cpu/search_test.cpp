@@ -8,6 +8,8 @@
 #include "tiles.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <thread>
 
 using namespace cpu_test;
@@ -60,6 +62,22 @@ tn_compile_options allowing(double budget_ms, uint64_t workspace = TN_COMPILE_NO
 
 bool is_measured(const tn_kernel_info& kernel) { return std::string(kernel.engine).starts_with("measured "); }
 
+// Of this process.
+int64_t threads_now() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return std::distance(begin(tasks), end(tasks));
+}
+
+// Where there were `before` and others ended, though the system may still show them for a moment.
+bool has_threads(int64_t before) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (threads_now() != before) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
 // Without oneDNN there is one way at most, and nothing to search.
 bool has_ways() { return has_onednn(open_device()); }
 
@@ -85,6 +103,33 @@ TEST_CASE("search: the second compile knows, in this device and in the next") {
   CHECK(std::string(again.engine) == first.engine);
   CHECK(again.workspace_bytes == first.workspace_bytes);
   CHECK(again.cost_ns == doctest::Approx(first.cost_ns).epsilon(1e-4));
+}
+
+// OpenMP would count a team that stayed with the caller's thread, and those that compute would sleep where they had spun.
+TEST_CASE("search: the caller's thread is left no team, by trials or by constants that are packed") {
+  if (!has_ways()) TENON_SKIP("onednn", no_onednn);
+#if defined(__clang__)
+  TENON_SKIP("openmp", "LLVM's OpenMP keeps one pool for all threads");
+#else
+  const Options given{{"search", "quick"}, {"threads", "2"}};
+  const Device device = open_device();
+  const int64_t before = threads_now();
+  compiled(device, TN_DTYPE_f32, 256, 256, 256);
+  CHECK(searches() == 1);
+  CHECK(has_threads(before));
+
+  FragmentBuilder f;
+  const Tensor weights(TN_DTYPE_f32, {64, 64, 3, 3});
+  const uint32_t x = f.input(TN_DTYPE_f32, {2, 64, 14, 14}),
+                 w = f.constant(TN_DTYPE_f32, weights.dims, weights.bytes);
+  f.node(TN_OP_conv2d, {x, w}, {f.output(TN_DTYPE_f32, {2, 64, 12, 12})})
+      .integers("dilation", {1, 1})
+      .integer("groups", 1)
+      .integers("pad", {0, 0, 0, 0})
+      .integers("stride", {1, 1});
+  const Kernel kernel = compile(device, f.fragment());
+  CHECK(has_threads(before));
+#endif
 }
 
 TEST_CASE("search: whatever damage a file has, it is told once, ignored and written anew") {
