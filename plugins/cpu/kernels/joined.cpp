@@ -20,7 +20,7 @@ jit::Translated of(Joined::Number number) { return {Reg::f32, number.node}; }
 }  // namespace
 
 Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_list<Beside> beside,
-               const Formula& formula) {
+               const Formula& formula, uint64_t row_bytes) {
   if (in.reg_ != Reg::f32 || (out != nullptr && out->reg_ != Reg::f32)) return;
   Chain::Script script;
   Chain::Writer before(in, script, stores, false);
@@ -28,7 +28,11 @@ Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_
   std::vector<Number> results, numbers;
   for (size_t i = 0; i < in.results_.size(); ++i) results.push_back(before.result(i).f32());
   for (const Beside kind : beside) {
-    const jit::Memory memory{.dtype = TN_DTYPE_f32, .uniform = kind == Beside::one, .near = true};
+    const jit::Memory memory{
+        .dtype = TN_DTYPE_f32,
+        .uniform = kind == Beside::one,
+        .near = true,
+        .ahead = kind == Beside::row && row_bytes < INT32_MAX ? static_cast<uint32_t>(row_bytes) : 0};
     const auto which = static_cast<uint32_t>(numbers.size());
     numbers.push_back(jit::load(script.program, script.add({.beside = which}, memory)).f32());
   }
@@ -61,7 +65,7 @@ void Joined::run(const Run& run, uint64_t at, uint64_t n,
 
 #else
 
-Joined::Joined(const Chain&, bool, const Chain*, std::initializer_list<Beside>, const Formula&) {}
+Joined::Joined(const Chain&, bool, const Chain*, std::initializer_list<Beside>, const Formula&, uint64_t) {}
 void Joined::run(const Run&, uint64_t, uint64_t, std::initializer_list<const void*>) const noexcept {}
 
 #endif

@@ -15,9 +15,9 @@
 
 namespace tenon::cpu {
 
-// What the arithmetic has beside the chain's results: a number for each element, one for all, or one for each that it may
-// change.
-enum class Beside : uint8_t { each, one, changed };
+// What the arithmetic has beside the chain's results: a number for each element, the same of a row that lies before the next
+// one (which is asked for meanwhile), one for all, or one for each that it may change.
+enum class Beside : uint8_t { each, row, one, changed };
 
 class Joined {
  public:
@@ -27,10 +27,10 @@ class Joined {
 
   // None.
   Joined() = default;
-  // `stores`: what else `in` makes is stored. None of f64, where a chain has no code, and where the processor or the plugin's
-  // option `engine` takes none. [may throw bad_alloc]
+  // `stores`: what else `in` makes is stored. `row_bytes`: of Beside::row. None of f64, where a chain has no code, and where
+  // the processor or the plugin's option `engine` takes none. [may throw bad_alloc]
   Joined(const Chain& in, bool stores, const Chain* out, std::initializer_list<Beside> beside,
-         const Formula& formula);
+         const Formula& formula, uint64_t row_bytes = 0);
 
   explicit operator bool() const noexcept { return code_ != nullptr; }
   // Elements [at, at + n); beside[i] leads to the f32 of element `at`, and is written if it changes. Only where there is code.

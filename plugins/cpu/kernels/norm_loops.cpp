@@ -97,12 +97,13 @@ TENON_CPU_LOOP void add_each(double* to, const T* from, uint64_t n) {
 
 template <class T>
 TENON_CPU_LOOP Dots dots_row(const T* g, const T* x, const T* scale, T mean, T inverse, T* dscale, T* dbias,
-                             uint64_t n) {
+                             uint64_t n, uint64_t ahead) {
   Lanes<T> sums[4] = {}, products[4] = {}, v, hat, w, to;
   T rest_sum = 0, rest_product = 0;
   sweep<T>(
       n,
       [&](uint64_t i, int k) __attribute__((always_inline)) {
+        __builtin_prefetch(g + i + ahead);
         load<T>(v, g + i);
         load<T>(hat, x + i);
         hat = (hat - mean) * inverse;

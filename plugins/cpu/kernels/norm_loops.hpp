@@ -56,9 +56,10 @@ struct NormLoops {
   void (*gradient_run)(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt, uint64_t n);
   void (*gradient_each)(T* dx, const T* g, const T* x, const T* mean, const T* slope, const T* level,
                         const T* tilt, uint64_t n);
-  // Σw and Σw·x̂ with w = g·scale and x̂ = (x − mean)·inverse; dscale += g·x̂; dbias += g.
-  Dots (*dots_row)(const T* g, const T* x, const T* scale, T mean, T inverse, T* dscale, T* dbias,
-                   uint64_t n);
+  // Σw and Σw·x̂ with w = g·scale and x̂ = (x − mean)·inverse; dscale += g·x̂; dbias += g. What lies `ahead` elements behind g's
+  // is asked for meanwhile.
+  Dots (*dots_row)(const T* g, const T* x, const T* scale, T mean, T inverse, T* dscale, T* dbias, uint64_t n,
+                   uint64_t ahead);
   // dx = inverse·(w − level − x̂·tilt).
   void (*gradient_row)(T* dx, const T* g, const T* x, const T* scale, T mean, T inverse, T level, T tilt,
                        uint64_t n);

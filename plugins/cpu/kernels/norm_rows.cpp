@@ -42,11 +42,12 @@ class RowNorm final : public RowStep {
     using N = Joined::Number;
     if (out_.empty()) return;
     if (centred_)
-      last_ =
-          Joined(Chain(), false, &out_, {Beside::each, Beside::one, Beside::one, Beside::each, Beside::each},
-                 [](auto, auto with) {
-                   return norm::normalised_in_row<N>(with[0], with[1], with[2], with[3], with[4]);
-                 });
+      last_ = Joined(
+          Chain(), false, &out_, {Beside::row, Beside::one, Beside::one, Beside::each, Beside::each},
+          [](auto, auto with) {
+            return norm::normalised_in_row<N>(with[0], with[1], with[2], with[3], with[4]);
+          },
+          shape().length * sizeof(T));
     else
       last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::one, Beside::each},
                      [](auto, auto with) { return norm::scaled_in_row<N>(with[0], with[1], with[2]); });
@@ -59,6 +60,7 @@ class RowNorm final : public RowStep {
       const uint64_t from = row * shape().length;
       const auto* x = static_cast<const T*>(in_.read_row(run, from, shape().length, scratch, rows).value[0]);
       double mean = 0;
+      ask_for_row(x + shape().length, shape().length * sizeof(T));
       const double inverse = 1 / std::sqrt((centred_ ? variance(x, mean) : square(x)) + epsilon_);
       if (T* const to = at(run, places_.out_mean); to != nullptr && centred_) to[row] = static_cast<T>(mean);
       if (T* const to = at(run, places_.out_inverse); to != nullptr) to[row] = static_cast<T>(inverse);

@@ -48,10 +48,11 @@ class RowNormGrad final : public RowStep {
     if (out_.empty()) return;
     last_ = Joined(
         Chain(), false, &out_,
-        {Beside::each, Beside::each, Beside::each, Beside::one, Beside::one, Beside::one, Beside::one},
+        {Beside::each, Beside::row, Beside::each, Beside::one, Beside::one, Beside::one, Beside::one},
         [](auto, auto with) {
           return norm::gradient_in_row<N>(with[0], with[1], with[2], with[3], with[4], with[5], with[6]);
-        });
+        },
+        shape().length * sizeof(T));
   }
 
   T* row_of(const Run& run, uint64_t lane, uint32_t buffer) const {
@@ -85,7 +86,7 @@ class RowNormGrad final : public RowStep {
     for (uint64_t done = 0; done < n; done += in_.tile()) {
       const Dots more =
           norm_loops<T>().dots_row(g + done, x + done, scale + done, mean, inverse, dscale + done,
-                                   dbias + done, std::min<uint64_t>(in_.tile(), n - done));
+                                   dbias + done, std::min<uint64_t>(in_.tile(), n - done), n);
       dots.sum += more.sum;
       dots.product += more.product;
     }

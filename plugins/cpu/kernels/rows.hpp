@@ -50,6 +50,15 @@ class RowStep : public RangedStep {
   Place room_{};
 };
 
+// Asks for the beginning of a row that is read next, as much as a processor has on its way at once, so that memory has work
+// while this row is computed from L1. (Behind a row in a lane's room lies more of the room: nothing to gain, and little lost.)
+// [any-thread; does not block; cannot fail]
+inline void ask_for_row(const void* row, uint64_t bytes) noexcept {
+  constexpr uint64_t line = 64, most = 24 * line;
+  for (uint64_t at = 0; at < std::min(bytes, most); at += line)
+    __builtin_prefetch(static_cast<const std::byte*>(row) + at);
+}
+
 // The dims of `rank` with `axis` last, and all others in order.
 std::vector<uint32_t> order_with_last(uint32_t rank, uint32_t axis);
 

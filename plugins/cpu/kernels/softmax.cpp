@@ -35,8 +35,9 @@ class Softmax final : public RowStep {
       last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::one, Beside::one},
                      [](auto, auto with) -> N { return (with[0] - with[1]) - with[2]; });
     else
-      last_ = Joined(Chain(), false, &out_, {Beside::each, Beside::each, Beside::one},
-                     [](auto, auto with) -> N { return with[1] * (with[0] - with[2]); });
+      last_ = Joined(
+          Chain(), false, &out_, {Beside::row, Beside::row, Beside::one},
+          [](auto, auto with) -> N { return with[1] * (with[0] - with[2]); }, shape().length * sizeof(T));
   }
 
   void run_lane(const Run& run, uint64_t lane, uint64_t first, uint64_t end) const override {
@@ -59,10 +60,12 @@ class Softmax final : public RowStep {
   void run_last(const Run& run, uint64_t from, T* terms, const T* a, const T* b) const {
     const uint64_t n = shape().length;
     if (op_ == TN_OP_softmax_grad) {
+      ask_for_row(a + n, n * sizeof(T));
       const auto product = static_cast<T>(softmax_loops<T>().dot(a, b, n));
       return last_.run(run, from, n, {a, b, &product});
     }
     if (op_ == TN_OP_softmax) {
+      ask_for_row(a + n, n * sizeof(T));
       const auto factor = static_cast<T>(1 / log_sum(terms, a, n).sum);
       return last_.run(run, from, n, {terms, &factor});
     }

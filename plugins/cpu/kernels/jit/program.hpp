@@ -62,6 +62,7 @@ struct Memory {
   bool written = false;
   bool past_cache = false;  // too large to stay in a cache
   bool near = false;        // in a cache already
+  uint32_t ahead = 0;       // bytes from each element to one that is asked for meanwhile; 0: none is
 };
 
 class Program {

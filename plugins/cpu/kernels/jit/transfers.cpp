@@ -21,6 +21,7 @@ void Assembler::emit_load(uint32_t i, int k) {
   const Xbyak::RegExp at = place(o.imm, k);
   if (!memory.uniform && !memory.near && program_.operations.size() >= heavy_from)
     prefetcht0(ptr[at + fetch_ahead]);
+  if (memory.ahead != 0) prefetcht0(ptr[at + memory.ahead]);
   switch (memory.dtype) {
     case TN_DTYPE_f32:
       return memory.uniform ? vbroadcastss(d, ptr[at]) : vmovups(d, ptr[at]);
