@@ -22,7 +22,9 @@ namespace {
 constexpr uint64_t mib = 1 << 20;
 constexpr double spare = 0.1;  // of a joined bucket's time that a slower network may take
 constexpr double never_joined = -1;
-constexpr double worth_it = 0.001;      // of a step: less is no reason for more streams or pieces
+// Of a step: less is no reason for more streams or pieces. Where computing and bytes are in each other's way, predictions are
+// off by more.
+constexpr double least_gain = 0.001, disturbed_gain = 0.02;
 constexpr double small_latency = 0.05;  // of a piece's time
 
 struct Draft {
@@ -179,7 +181,7 @@ class Planner {
     Draft best;
     const auto consider = [&](Draft draft) {
       const double gain = best.timing.prediction.step_ns - draft.timing.prediction.step_ns;
-      if (best.row == nullptr || gain > worth_it * best.timing.prediction.step_ns) best = std::move(draft);
+      if (best.row == nullptr || gain > worth_it() * best.timing.prediction.step_ns) best = std::move(draft);
     };
     for (const uint64_t partition : partitions()) {
       if (best.row != nullptr && nothing_to_gain(best)) break;
@@ -207,8 +209,10 @@ class Planner {
     const double least = std::max(first + moving / std::max(1.0, target_.flows),
                                   backward_of(step_) + moving * target_.contention.occupies);
     const double gain = best.timing.prediction.end_ns - least;
-    return gain <= worth_it * best.timing.prediction.step_ns;
+    return gain <= worth_it() * best.timing.prediction.step_ns;
   }
+
+  double worth_it() const { return target_.contention ? disturbed_gain : least_gain; }
 
   // As small as latencies allow, within the limits.
   Cuts small_buckets(const std::vector<Piece>& pieces) const {
