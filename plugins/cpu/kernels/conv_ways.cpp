@@ -82,12 +82,22 @@ bool suits_tiles(const Conv& conv) noexcept {
   return conv.op == TN_OP_conv2d_grad_weight && std::min(conv.weights.dims[0], conv.weights.dims[1]) >= least;
 }
 
+// Gradients of strided windows' weights are quicker there even from images whose channels lie side by side: f32 measured 1.1 and 1.5
+// times as fast (Zen 4 and 5), halves as fast.
+bool is_strided_gradient(const Conv& conv) noexcept {
+  constexpr int64_t many = 16;  // channels that fill a register
+  return conv.op == TN_OP_conv2d_grad_weight && conv.image.dtype == TN_DTYPE_f32 &&
+         std::max(conv.stride[0], conv.stride[1]) > 1 && conv.weights.dims[2] * conv.weights.dims[3] > 1 &&
+         std::min(conv.weights.dims[0], conv.weights.dims[1]) >= many;
+}
+
 // An image whose channels lie apart is computed by a product over copied windows, with a slow loop for an activation.
 // Bringing it into the layout of a direct kernel and back was measured 1.3 to 9 times as fast, but where no window has to
 // be copied, and for gradients of few channels.
 bool suits_free(const Conv& conv) noexcept {
   constexpr int64_t few = 8;  // less than a register holds
-  if (conv.groups != 1 || channels_are_near(conv.image)) return false;
+  if (conv.groups != 1) return false;
+  if (channels_are_near(conv.image)) return is_strided_gradient(conv);
   if (conv.op == TN_OP_conv2d_grad_data && conv.image.dims[1] < few) return false;
   return conv.weights.dims[2] * conv.weights.dims[3] > 1 || conv.activation != TN_OP_identity;
 }

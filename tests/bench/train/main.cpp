@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The benchmark of training: whole steps beside torch, what each option of a strategy gains, and loading.
 //
+//   bench_train             all rows
+//   bench_train PART …      loader, resnet50/f32, resnet50/bf16, resnet50/options, "resnet50/f32/2 ranks" …, the same of transformer, digits
+//
 // Invariant: the racers of a contest train the same model on the same batch, take their steps in turn, and have learnt in the
 // end; standard output carries one JSON object a line and nothing else.
 #include "../row.hpp"
 #include "contest.hpp"
 #include "loader_rows.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -98,18 +102,23 @@ void looking_seldom() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const Options asked(argv + 1, argv + argc);
+  const auto is_asked = [&](const std::string& part) {
+    return asked.empty() || std::find(asked.begin(), asked.end(), part) != asked.end();
+  };
   note(
       "every figure is a whole step: forward, backward, sums over ranks, update; ours brings its batch from "
       "the host in each");
   note(Peer(Peer::python(BENCH_PEER, {"about"})).about());
-  loader_rows();
-  for (const char* model : {"resnet50", "transformer"}) {
-    beside_torch(model, false);
-    beside_torch(model, true);
-    options_of(model, model == std::string("transformer") ? 8 : 16);
+  if (is_asked("loader")) loader_rows();
+  for (const std::string model : {"resnet50", "transformer"}) {
+    const uint32_t batch = model == "transformer" ? 8 : 16;
     for (const bool half : {false, true})
-      between_ranks(model, model == std::string("transformer") ? 8 : 16, half);
+      if (is_asked(model + (half ? "/bf16" : "/f32"))) beside_torch(model, half);
+    if (is_asked(model + "/options")) options_of(model, batch);
+    for (const bool half : {false, true})
+      if (is_asked(model + (half ? "/bf16" : "/f32") + "/2 ranks")) between_ranks(model, batch, half);
   }
-  looking_seldom();
+  if (is_asked("digits")) looking_seldom();
 }
