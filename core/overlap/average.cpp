@@ -4,6 +4,7 @@
 
 #include "overlap/shards.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -76,15 +77,15 @@ Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommP
       out.limbs_[i] = TN_TRY(arena.slice(plan.tail().offset + i * sizeof(float), sizeof(float)));
   }
   if (how == Average::none) return out;
-  for (const Bucket& bucket : plan.buckets()) {
-    for (const BucketView& view : bucket.views) {
+  for (uint32_t bucket = 0; bucket < plan.buckets().size(); ++bucket) {
+    for (const BucketView& view : plan.buckets()[bucket].views) {
       const Range own = own_range(view, plan, rank);
       if (own.bytes == 0) continue;
       const uint64_t elements = own.bytes * 8 / bits(view.dtype);
-      Division division;
-      division.kernel = TN_TRY(division_kernel(device, view.dtype, elements));
-      division.sums = TN_TRY(arena.slice(own.offset, own.bytes));
-      out.divisions_.push_back(std::move(division));
+      Part part{.bucket = bucket};
+      part.kernel = TN_TRY(division_kernel(device, view.dtype, elements));
+      part.sums = TN_TRY(arena.slice(own.offset, own.bytes));
+      out.divisions_.push_back(std::move(part));
     }
   }
   return out;
@@ -92,9 +93,20 @@ Result<Averaging> Averaging::prepare(Device& device, Stream& stream, const CommP
 
 Status Averaging::run(Stream& stream) const {
   if (total_) TN_TRY(total_.run(stream, {limbs_[0], limbs_[1], limbs_[2], divisor_}));
-  for (const Division& division : divisions_)
-    TN_TRY(division.kernel.run(stream, {division.sums, divisor_, division.sums}));
+  for (const Part& part : divisions_) TN_TRY(divide(stream, part));
   return {};
+}
+
+Status Averaging::run(Stream& stream, uint32_t bucket) const {
+  const auto first = std::lower_bound(divisions_.begin(), divisions_.end(), bucket,
+                                      [](const Part& part, uint32_t than) { return part.bucket < than; });
+  for (auto part = first; part != divisions_.end() && part->bucket == bucket; ++part)
+    TN_TRY(divide(stream, *part));
+  return {};
+}
+
+Status Averaging::divide(Stream& stream, const Part& part) const {
+  return part.kernel.run(stream, {part.sums, divisor_, part.sums});
 }
 
 }  // namespace tenon::overlap

@@ -24,21 +24,27 @@ class Averaging {
   static Result<Averaging> prepare(Device& device, Stream& stream, const CommPlan& plan, const Buffer& arena,
                                    uint32_t rank, Average how);
 
+  // Whether the divisor is known beforehand, so that a bucket is divided as soon as it is there.
+  bool by_bucket() const noexcept { return !total_ && !divisions_.empty(); }
   // Enqueues the divisor, and the division of all sums by it. [stream's thread; does not block; may fail]
   Status run(Stream& stream) const;
+  // Of one bucket's alone; only where it is by_bucket. [stream's thread; does not block; may fail]
+  Status run(Stream& stream, uint32_t bucket) const;
   tn_span divisor() const noexcept { return divisor_.span(); }
   // Declares what other streams did with its memory. [stream's thread; may fail]
   Status used_on(Stream& stream) { return divisor_.used_on(stream); }
 
  private:
-  struct Division {
+  struct Part {
+    uint32_t bucket = 0;
     Kernel kernel{};
     tn_span sums{};
   };
   Buffer divisor_{};
   Kernel total_{};  // empty: the divisor is known beforehand
   tn_span limbs_[CommTail::limbs]{};
-  std::vector<Division> divisions_{};
+  Status divide(Stream& stream, const Part& part) const;
+  std::vector<Part> divisions_{};
 };
 
 }  // namespace tenon::overlap

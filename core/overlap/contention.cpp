@@ -14,7 +14,6 @@
 namespace tenon::overlap {
 namespace {
 
-constexpr double worth_telling_ns = 200'000, long_enough_ns = 10'000'000;  // of moving bytes
 constexpr uint64_t filled = 4 << 20;
 constexpr double turns = 20;   // of computing, in the time that a collective takes alone
 constexpr double longer = 12;  // times as long computing goes on beside it
@@ -93,15 +92,6 @@ Result<Beside> run_beside(Trial& trial, const Collective& collective, uint64_t b
                        std::max(1.0, static_cast<double>(*next - *std::prev(next)));
   };
   return Beside{static_cast<double>(to - from), (turns_by(to) - turns_by(from)) * turn_ns};
-}
-
-// The largest whose bytes move within long_enough_ns; 0: even all of them are not worth telling.
-uint64_t telling_size(const CostTable& cost, uint64_t most) {
-  const auto moving = [&](uint64_t bytes) { return cost.ns(bytes) - cost.latency_ns(); };
-  if (moving(most) < worth_telling_ns) return 0;
-  uint64_t out = most;
-  while (moving(out) > long_enough_ns && moving(out / 2) >= worth_telling_ns) out /= 2;
-  return out;
 }
 
 // The least of some attempts: what else a machine does comes and goes.

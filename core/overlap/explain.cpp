@@ -73,7 +73,7 @@ std::string table(const CommPlan& plan) {
   return out;
 }
 
-std::string totals(const CommPlan& plan, const Contention& contention) {
+std::string totals(const CommPlan& plan, const Contention& contention, const Division& division) {
   const CommPrediction& time = plan.predicted();
   const double hidden =
       time.communication_ns > 0 ? std::max(0.0, 1 - time.exposed_ns / time.communication_ns) * 100 : 100;
@@ -92,6 +92,11 @@ std::string totals(const CommPlan& plan, const Contention& contention) {
         ": bytes take %.1f times as long beside it, and hold it up by %.0f %% of what they take alone\n",
         contention.slowed, contention.occupies * 100);
     out += "backward   over at " + base::time_in_words(time.backward_ns) + text;
+  }
+  if (division) {
+    out += "averages   there at " + base::time_in_words(time.averaged_ns) + ", the last sum at " +
+           base::time_in_words(time.end_ns) + ": divided " +
+           (division.by_bucket ? "bucket by bucket\n" : "when the last one has told by what\n");
   }
   out += "arena      " + base::bytes_in_words(arena.bytes) + ", " + base::bytes_in_words(arena.gap_bytes) +
          " of it gaps, " + base::bytes_in_words(plan.tail().bytes) + " the tail; " +
@@ -126,7 +131,8 @@ std::string CommPlan::explain() const {
     out += " in " + base::counted(ranks() / state_->ranks_per_group, "group") + " of " +
            std::to_string(state_->ranks_per_group);
   out += ", plan " + std::string(hash_text) + "\n" +
-         overlap::totals(*this, state_ ? state_->contention : Contention{});
+         overlap::totals(*this, state_ ? state_->contention : Contention{},
+                         state_ ? state_->division : Division{});
   for (const Note& note : notes())
     out += "option     " + note.option + " → " + note.effective + ": " + note.reason + "\n";
   return out + overlap::table(*this);

@@ -123,8 +123,7 @@ Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
   running = sent = false;
   if (!issuer.sends()) return {};
   TN_TRY(sparse.launch(compute));
-  TN_TRY(issuer.join(stream));
-  TN_TRY(timeline.measure(stream, {.name = "average"}, [&] { return averaging.run(stream); }));
+  TN_TRY(divide(stream));
   TN_TRY(sparse.average(stream, averaging.divisor()));
   TN_TRY(issuer.scatter(stream));
   done = TN_TRY(stream.record());
@@ -133,6 +132,18 @@ Status GradientSync::State::finish(Stream& stream, const Contribution& mine) {
   ungathered = asked.sharded;
   ++steps;
   return {};
+}
+
+// Later work on `stream` finds averages. Where the divisor is known, buckets are divided while others are on their way.
+Status GradientSync::State::divide(Stream& stream) {
+  for (uint32_t bucket = 0; averaging.by_bucket() && bucket < plan.buckets().size(); ++bucket) {
+    TN_TRY(issuer.follow(stream, bucket));
+    TN_TRY(timeline.measure(stream, {.name = "average", .bucket = bucket},
+                            [&] { return averaging.run(stream, bucket); }));
+  }
+  TN_TRY(issuer.join(stream));
+  if (averaging.by_bucket()) return {};
+  return timeline.measure(stream, {.name = "average"}, [&] { return averaging.run(stream); });
 }
 
 Status GradientSync::State::gather(Stream& updated) {

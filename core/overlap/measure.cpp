@@ -3,9 +3,11 @@
 #include "overlap/measure.hpp"
 
 #include "base/clock.hpp"
+#include "overlap/average.hpp"
 #include "overlap/trial.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace tenon::overlap {
 namespace {
@@ -20,13 +22,11 @@ Result<double> time_once(Trial& trial, const Collective& collective, uint64_t by
   return static_cast<double>(base::now_ns() - start);
 }
 
-// The one in the middle: steps meet what else a machine does as often.
 Result<double> usual_time(Trial& trial, const Collective& collective, uint64_t bytes) {
   TN_TRY(time_once(trial, collective, bytes));
   std::vector<double> times;
   for (int i = 0; i < repeats; ++i) times.push_back(TN_TRY(time_once(trial, collective, bytes)));
-  std::nth_element(times.begin(), times.begin() + repeats / 2, times.end());
-  return times[repeats / 2];
+  return middle_of(std::move(times));
 }
 
 Result<CostTable> measured(Device& device, Trial& trial, const Collective& collective) {
@@ -42,6 +42,11 @@ Result<CostTable> measured(Device& device, Trial& trial, const Collective& colle
 }
 
 }  // namespace
+
+double middle_of(std::vector<double> times) {
+  std::nth_element(times.begin(), times.begin() + static_cast<ptrdiff_t>(times.size() / 2), times.end());
+  return times[times.size() / 2];
+}
 
 bool has_costs(const CommTarget& target, bool sharded) noexcept {
   return sharded ? target.reduce_scatter && target.all_gather : !target.all_reduce.empty();
@@ -64,6 +69,30 @@ Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, c
   target.reduce_scatter = TN_TRY(measured(device, trial, reduce_scatter()));
   target.all_gather = TN_TRY(measured(device, trial, all_gather()));
   return {};
+}
+
+Result<double> measure_division(Device& device, Lane& lane, uint64_t bytes) {
+  constexpr uint64_t least = 1 << 12, most = 64 << 20;
+  const uint64_t elements = std::clamp(bytes, least, most) / sizeof(float);
+  auto kernel = division_kernel(device, f32, elements);
+  if (kernel.code() == TN_UNSUPPORTED) return 0.0;  // who needs it will tell, for the types there are
+  if (!kernel.ok()) return std::move(kernel).failure();
+  const Buffer sums = TN_TRY(device.allocate(lane.stream, elements * sizeof(float)))
+  , divisor = TN_TRY(device.allocate(lane.stream, sizeof(float)));
+  TN_TRY(lane.stream.fill(sums));
+  TN_TRY(lane.stream.fill(divisor, std::bit_cast<uint32_t>(1.0f), sizeof(float)));
+  std::vector<double> times;
+  for (int i = 0; i <= repeats; ++i) {
+    TN_TRY(lane.comm.barrier(lane.stream));  // all ranks at once, as behind a collective
+    TN_TRY(lane.stream.sync());
+    const uint64_t start = base::now_ns();
+    TN_TRY(kernel->run(lane.stream, {sums, divisor, sums}));
+    TN_TRY(lane.stream.sync());
+    if (i > 0) times.push_back(static_cast<double>(base::now_ns() - start));
+  }
+  std::vector<double> usual{middle_of(std::move(times))};
+  TN_TRY(greatest(device, lane, usual));
+  return usual[0] / static_cast<double>(elements * sizeof(float));
 }
 
 Result<Arrivals::Mark> Arrivals::mark(Stream& stream) const {

@@ -11,6 +11,8 @@
 
 namespace tenon::overlap {
 
+// The one in the middle: steps meet what else a machine does as often. [any-thread; cannot fail]
+double middle_of(std::vector<double> times);
 // Whether `target` has the costs that a plan needs. [any-thread; does not block; cannot fail]
 bool has_costs(const CommTarget& target, bool sharded) noexcept;
 // Gives it some that nothing stands behind, until they are measured. [any-thread; does not block; cannot fail]
@@ -19,6 +21,9 @@ void set_nominal_costs(CommTarget& target);
 // is what reduces. [all ranks; blocks; may fail]
 Status measure_costs(Device& device, Lane& lane, uint64_t bytes, bool sharded, const CommHook& hook,
                      CommTarget& target);
+
+// Nanoseconds a byte takes to be divided, of f32, where there are `bytes`; the slowest rank's. [all ranks; blocks; may fail]
+Result<double> measure_division(Device& device, Lane& lane, uint64_t bytes);
 
 // When gradients became ready, since backward began, in the quickest of some steps.
 class Arrivals {

@@ -296,6 +296,7 @@ class Planner {
                           .ranks_per_group = costs_.ranks_per_group(),
                           .alignment = target_.alignment,
                           .contention = target_.contention,
+                          .division = target_.division,
                           .step = step_,
                           .options = options_};
     Placed placed = place(*draft.row, draft.cuts, step_.gradients.size(), target_.alignment,

@@ -14,6 +14,7 @@ struct CommPlan::State {
   uint32_t ranks = 1, streams = 1, ranks_per_group = 0;
   uint64_t alignment = 0;
   Contention contention{};
+  Division division{};
   StepProfile step{};
   OverlapOptions options{};
   std::vector<Bucket> buckets{};

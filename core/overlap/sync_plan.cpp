@@ -2,6 +2,7 @@
 // sync_plan.cpp: plans for a group of ranks: the first one, what is measured, and another when that pays.
 #include "overlap/checks.hpp"
 #include "overlap/contention.hpp"
+#include "overlap/flows.hpp"
 #include "overlap/sync_state.hpp"
 #include "overlap/timing.hpp"
 #include "runtime/device_state.hpp"
@@ -115,6 +116,8 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
   step.clip_global_norm = options.clip_global_norm;
   step.uneven_batches = options.uneven_batches;
   step.updates_wait = options.updates_wait;
+  if (options.average != Average::none && overlap::gate_of(step).empty())
+    step.updates_wait = "sums are divided in finish";
   arrivals = overlap::Arrivals(step.gradients.size());
   target = target_of(device, comm, asked, options.target);
   basis = {.costs_given = overlap::has_costs(target, asked.sharded),
@@ -147,14 +150,20 @@ Status GradientSync::State::find_costs(uint64_t bytes) {
   } else if (!basis.costs_given) {
     TN_TRY(overlap::measure_costs(device, lanes[0], bytes, asked.sharded, options.hook, target));
   }
-  if (!basis.costs_given) TN_TRY(find_contention(bytes));
+  if (!basis.costs_given) TN_TRY(find_company(bytes));
   keep_routes_there_are();
   if (basis.grouped) target.ranks_per_group = lanes[0].groups.ranks_per_group();
   return {};
 }
 
-// By way of no group, where there is a cost of that.
-Status GradientSync::State::find_contention(uint64_t bytes) {
+// What collectives meet: each other, what computes, and the division behind them. By way of no group, where there is a cost of that.
+Status GradientSync::State::find_company(uint64_t bytes) {
+  if (options.average != Average::none) {
+    target.division = {
+      .ns_per_byte = TN_TRY(overlap::measure_division(device, lanes[0], bytes)),
+      .by_bucket = options.average == Average::ranks
+    };
+  }
   const auto flat = std::find_if(target.all_reduce.begin(), target.all_reduce.end(),
                                  [](const auto& one) { return one.route == Route::flat; });
   if (!asked.sharded && flat == target.all_reduce.end()) return {};
@@ -162,6 +171,12 @@ Status GradientSync::State::find_contention(uint64_t bytes) {
       asked.sharded ? overlap::reduce_scatter() : overlap::all_reduce_by(options.hook);
   const CostTable& cost = asked.sharded ? target.reduce_scatter : flat->cost;
   target.contention = TN_TRY(overlap::measure_contention(device, lanes[0], bytes, collective, cost));
+  const bool chooses = asked.mode == BucketRule::automatic && asked.fuse_all_reduce_ops &&
+                       asked.nccl_comm_num == 0 && !asked.sync_nccl_allreduce;
+  if (!chooses || options.target.flows != CommTarget().flows) return {};
+  const auto open = [&](uint32_t number) { return another_lane(number); };
+  target.flows =
+      TN_TRY(overlap::measure_flows(device, lanes, target.max_streams, bytes, collective, cost, open));
   return {};
 }
 
@@ -199,7 +214,8 @@ Result<bool> GradientSync::State::adopt(Result<CommPlan> planned) {
     lanes = std::move(more);
     const std::span<Lane> used = std::span(lanes).first(next.streams());
     issuer = TN_TRY(Issuer::prepare(device, used, next, fresh, options.hook, options.timeline));
-    if (options.average == Average::none && next.gate().empty()) issuer.keep_points();
+    if (average.by_bucket() || (options.average == Average::none && next.gate().empty()))
+      issuer.keep_points();
     if (asked.sharded) shards = TN_TRY(Shards::prepare(device, used, next, fresh, options.timeline));
     sparse = TN_TRY(SparseLane::prepare(device, lanes[0], next, options.average, options.timeline));
     arena = std::move(fresh);

@@ -32,7 +32,7 @@ struct GradientSync::State {
   Status open(std::span<const Gradient> parameters);
   Result<CommPlan> first_plan(const OverlapOptions& options) const;
   Status find_costs(uint64_t bytes);
-  Status find_contention(uint64_t bytes);
+  Status find_company(uint64_t bytes);
   void keep_routes_there_are();
   HierarchyOptions grouping(uint64_t bytes) const;
   Result<overlap::Lane> another_lane(uint32_t number);
@@ -41,6 +41,7 @@ struct GradientSync::State {
   Result<bool> begin(Stream& on, Backward how);
   Status send(const Contribution& mine);
   Status finish(Stream& stream, const Contribution& mine);
+  Status divide(Stream& stream);
   Status tell(uint32_t i, const Point& when, const tn_span* from);
   Status bring_rows(uint32_t i, const tn_span& indices, const tn_span& values);
   Status arrive(uint32_t i, const Point& when, const tn_span& from);

@@ -44,11 +44,28 @@ void gather(std::span<const Load> loads, std::span<const double> updated, const 
   }
 }
 
+// When the averages of each bucket are there: divided one after the other when backward is over.
+std::vector<double> averaged(std::span<const Load> loads, std::span<const Span> sent, const Division& how,
+                             double backward) {
+  std::vector<double> out;
+  for (const Span& span : sent) out.push_back(span.end);
+  if (!how) return out;
+  double at = backward;
+  if (!how.by_bucket) {
+    for (const Span& span : sent) at = std::max(at, span.end);
+  }
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i] = at = std::max(at, out[i]) + static_cast<double>(loads[i].bytes) * how.ns_per_byte;
+  return out;
+}
+
 }  // namespace
 
 Costs::Costs(const CommTarget& target, const OverlapOptions& options) {
   const uint32_t asked = options.hierarchical_allreduce_inter_nranks;
   ranks_per_group_ = asked != 0 ? asked : target.ranks_per_group;
+  division_ = target.division;
+  if (options.sharded && target.ranks > 1) division_.ns_per_byte /= target.ranks;  // of the own shard alone
   if (options.sharded) {
     cheapest_ = target.reduce_scatter;
     gather_ = target.all_gather;
@@ -105,12 +122,14 @@ Timing time_of(std::span<const Load> loads, const StepProfile& step, const Costs
   for (const Span& span : out.sent) out.prediction.end_ns = std::max(out.prediction.end_ns, span.end);
 
   const double backward = out.prediction.backward_ns = out.progress.clock(alone);
+  const std::vector<double> averages = averaged(loads, out.sent, costs.division(), backward);
+  for (const double at : averages) out.prediction.averaged_ns = std::max(out.prediction.averaged_ns, at);
   const bool gated = !gate_of(step).empty();
   std::vector<double> there;  // when each bucket's parameters are new
   for (size_t i = 0; i < loads.size(); ++i) {
     const double share = bytes > 0 ? static_cast<double>(loads[i].bytes) / bytes : 0;
-    there.push_back(gated ? std::max(out.prediction.end_ns, backward) + step.update_ns
-                          : out.sent[i].end + step.update_ns * share);
+    there.push_back(gated ? std::max(out.prediction.averaged_ns, backward) + step.update_ns
+                          : averages[i] + step.update_ns * share);
   }
   if (sending.sharded)
     gather(loads, std::vector<double>(there), costs, sending, std::move(transfers), alone, out, there);

@@ -34,12 +34,14 @@ class Costs {
   // Of the collective before the update, by its cheapest route.
   const CostTable& before_update() const noexcept { return cheapest_; }
   const CostTable& gather() const noexcept { return gather_; }
+  const Division& division() const noexcept { return division_; }
   Route route(uint64_t bytes) const noexcept;
   uint32_t ranks_per_group() const noexcept { return ranks_per_group_; }
 
  private:
   std::vector<CommTarget::Measured> routes_{};
   CostTable cheapest_{}, gather_{};
+  Division division_{};
   uint32_t ranks_per_group_ = 0;
 };
 

@@ -8,6 +8,7 @@
 
 #include <tenon/comm_hook.hpp>
 #include <tenon/device.hpp>
+#include <tenon/overlap.hpp>
 
 #include <functional>
 
@@ -20,6 +21,9 @@ using Collective = std::function<Status(Lane& lane, const tn_span& all, const tn
 Collective all_reduce_by(const CommHook& hook);
 Collective reduce_scatter();
 Collective all_gather();
+
+// As many bytes as move long enough to be timed and no longer than that, at most `most`; 0: even all of them move too quickly.
+uint64_t telling_size(const CostTable& cost, uint64_t most);
 
 class Trial {
  public:

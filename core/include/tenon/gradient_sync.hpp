@@ -60,7 +60,7 @@ namespace tenon {
 // What the sums over all ranks are divided by, once, after they are complete.
 enum class Average : uint8_t {
   samples,  // all samples of the step: each rank brings sums over its own, or means with samples = 1
-  ranks,    // the number of ranks
+  ranks,    // the number of ranks: each bucket as soon as it is there
   none      // not divided: an update that divides by itself finds the number of samples in divisor()
 };
 
@@ -80,7 +80,8 @@ struct SyncOptions {
   bool loss_scaling = false, clip_global_norm = false, uneven_batches = true;
   std::string updates_wait{};
   // Known costs: of all_reduce on each route, in sharded mode of reduce_scatter and all_gather; measured during creation
-  // otherwise. Ranks, alignment and name are filled in. Routes through groups (hierarchy.hpp) are made when one has a cost here, or
+  // otherwise, and with them what they meet: computing, each other on several streams, the division of sums. Ranks, alignment and name
+  // are filled in. Routes through groups (hierarchy.hpp) are made when one has a cost here, or
   // use_hierarchical_allreduce or hierarchical_allreduce_inter_nranks asks for them (0: groups by host).
   CommTarget target{};
   // Sums gradients in the place of all-reduce; refused in sharded mode, left aside where there is one rank.

@@ -55,6 +55,13 @@ struct Contention {
   explicit operator bool() const noexcept { return occupies > 0 || slowed > 1; }
 };
 
+// What dividing sums by one number takes, behind their collectives. None: an update divides by itself.
+struct Division {
+  double ns_per_byte = 0;
+  bool by_bucket = false;  // as each is there; else all together, when the last one has told by what
+  explicit operator bool() const noexcept { return ns_per_byte > 0; }
+};
+
 // What planning has to know of a communicator and its device: plain data, which a test or a study of costs writes down.
 struct CommTarget {
   struct Measured {
@@ -68,8 +75,10 @@ struct CommTarget {
   CostTable reduce_scatter{}, all_gather{};
   uint64_t alignment = 64;   // of a slot, in bytes: a power of two from 8 on
   uint32_t max_streams = 4;  // that carry collectives at the same time
-  double flows = 1;          // how many streams' bandwidth the link carries; 1: one stream fills it
+  double flows =
+      1;  // how many streams' bandwidth the link carries; 1: one stream fills it, or it is to be measured
   Contention contention{};
+  Division division{};
 };
 
 // `automatic` chooses by predicted time; the others are rules that are used elsewhere, on the same ground.
@@ -184,6 +193,7 @@ struct CommPrediction {
   double communication_ns = 0;  // of all collectives, each alone on the link
   double backward_ns = 0;       // when backward is over, with collectives beside it
   double end_ns = 0;            // of the last one before the update, since backward began
+  double averaged_ns = 0;       // when what it brought is divided; end_ns where nothing is
   double exposed_ns = 0;        // by which communication makes the step longer
   double step_ns = 0;
 };

@@ -133,13 +133,10 @@ void policies(const Asked& asked) {
   note("two ranks, a processor each; computing is arithmetic in registers, " +
        std::to_string(static_cast<int>(backward_ms)) +
        " ms of backward and half as much forward, spread over the gradients as the model's is");
-  note(
-      "prediction_off: what is predicted ends with the last sum, what is measured with the averages, in a "
-      "step that was not "
-      "planned with");
+  note("prediction_off: of a step's backward, sums and averages, in a step that was not planned with");
   for (const Shape& shape : {resnet50(), decoder()}) {
     const Course course(shape, backward_ms);
-    for (const Link& link : {one_host, fast, slow}) {
+    for (const Link& link : {one_host, fast, slow, flows}) {
       const std::string name = shape.name + "/" + link.name;
       if (!asked(name)) continue;
       over(link, name,

@@ -5,7 +5,7 @@
 // are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of two hosts, and `timeline` for a file: after each step
 // FILE.rankR.json has what ran when in it, for `tenon trace`. "prepare" makes the
 // GradientSync, checks averages, takes steps until the plan is that of measured times, and is answered with the nanoseconds of
-// a step's computing alone, and those at which the plan sees backward and its sums end; "step" is answered with those of the step
+// a step's computing alone, and those at which the plan sees backward and its averages end; "step" is answered with those of the step
 // and of its backward.
 // Invariant: a gradient is written by the stream that computes, then worked for, then told of; nothing waits before `finish`.
 #include "work.h"
@@ -77,7 +77,7 @@ class Rank {
     TN_TRY(check());
     const double alone = TN_TRY(alone_ns());
     char said[64];
-    std::snprintf(said, sizeof said, "%.0f %.0f", alone, sync_->plan().predicted().end_ns);
+    std::snprintf(said, sizeof said, "%.0f %.0f", alone, sync_->plan().predicted().averaged_ns);
     return std::string(said);
   }
 

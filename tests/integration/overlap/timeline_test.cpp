@@ -92,6 +92,22 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("overlap timeline: where the number of ranks divides, each bucket is divided behind its own sum") {
+  together(2, [](Rank& r) -> Status {
+    const Trace trace = TN_TRY(traced(r, parameters(sizes), {.nccl_comm_num = 2},
+                                      {.average = Average::ranks, .target = eager_target()}, tell_all));
+    const std::string compute = "rank " + std::to_string(r.rank);
+    for (uint32_t bucket = 0; bucket < sizes.size(); ++bucket) {
+      const auto sent = found(trace, TraceKind::collective, "", bucket),
+                 divided = found(trace, TraceKind::kernel, compute, bucket);
+      TN_TRY(expect(divided.size() == steps, called(bucket) + " is divided more or less often"));
+      for (uint32_t i = 0; i < steps; ++i)
+        TN_TRY(expect(divided[i].begin_ns >= sent[i].end_ns, called(bucket) + " was divided too soon"));
+    }
+    return {};
+  });
+}
+
 TEST_CASE(
     "overlap timeline: where the host waits for a bucket, its thread has an event, which counts in no sum") {
   together(2, [](Rank& r) -> Status {

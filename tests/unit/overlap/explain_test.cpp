@@ -63,6 +63,16 @@ TEST_CASE("explain: says by how much backward is held up where what computes sen
   CHECK_FALSE(says(test::planned(three_layers(), target).explain(), "backward   over"));
 }
 
+TEST_CASE("explain: says when averages are there, where sums are divided") {
+  CommTarget dividing = target;
+  dividing.division = {1, true};
+  const CommPlan plan = test::planned(three_layers(), dividing, {.mode = BucketRule::per_tensor});
+  CHECK_MESSAGE(says(plan.explain(),
+                     "averages   there at 8.00 ms, the last sum at 7.00 ms: divided bucket by bucket\n"),
+                plan.explain());
+  CHECK_FALSE(says(test::planned(three_layers(), target).explain(), "averages   "));
+}
+
 TEST_CASE("explain: options that could not hold are told with their reason") {
   const CommPlan plan = test::planned(three_layers(), target, {.nccl_comm_num = 7});
   CHECK(says(plan.explain(), "option     nccl_comm_num = 7 → 4: paper takes no more\n"));

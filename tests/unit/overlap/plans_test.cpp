@@ -43,6 +43,33 @@ TEST_CASE("plans: serial, then one stream, then three streams: each as fast as t
   CHECK(test::planned(figure(), figure_target()).predicted().step_ns <= three * 1.001);
 }
 
+TEST_CASE(
+    "plans: averages come behind sums, divided bucket by bucket or all together, and the step ends with "
+    "them") {
+  const auto with = [](Division division) {
+    CommTarget target = figure_target();
+    target.division = division;
+    return test::planned(figure(), target, {.mode = BucketRule::per_tensor, .nccl_comm_num = 1}).predicted();
+  };
+  // Sums are there at 3, 5 and 7 ms, backward is over at 3, and a bucket takes 1 to be divided.
+  const CommPrediction none = with({}), each = with({1, true}), all = with({1, false});
+  CHECK(none.averaged_ns == none.end_ns);
+  CHECK(each.end_ns == none.end_ns);
+  CHECK(each.averaged_ns == doctest::Approx(8 * test::ms).epsilon(1e-4));
+  CHECK(all.averaged_ns == doctest::Approx(10 * test::ms).epsilon(1e-4));
+  CHECK(each.step_ns - none.step_ns == doctest::Approx(1 * test::ms).epsilon(1e-4));
+  CHECK(all.step_ns - none.step_ns == doctest::Approx(3 * test::ms).epsilon(1e-4));
+}
+
+TEST_CASE("plans: in sharded mode a rank divides its own shard alone") {
+  CommTarget target = test::over(CostTable::linear(test::ms, 1), 4);
+  const OverlapOptions sharded{.mode = BucketRule::per_tensor, .sharded = true};
+  const CommPrediction none = test::planned(figure(), target, sharded).predicted();
+  target.division = {1, false};
+  const CommPrediction divided = test::planned(figure(), target, sharded).predicted();
+  CHECK(divided.averaged_ns - none.end_ns == doctest::Approx(0.75 * test::ms).epsilon(1e-3));
+}
+
 TEST_CASE("plans: as many streams as pay, and no more") {
   CommTarget fat = figure_target();
   fat.flows = 1;
