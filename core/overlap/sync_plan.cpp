@@ -159,10 +159,8 @@ Status GradientSync::State::find_costs(uint64_t bytes) {
 // What collectives meet: each other, what computes, and the division behind them. By way of no group, where there is a cost of that.
 Status GradientSync::State::find_company(uint64_t bytes) {
   if (options.average != Average::none) {
-    target.division = {
-      .ns_per_byte = TN_TRY(overlap::measure_division(device, lanes[0], bytes)),
-      .by_bucket = options.average == Average::ranks
-    };
+    const double ns_per_byte = TN_TRY(overlap::measure_division(device, lanes[0], bytes));
+    target.division = {.ns_per_byte = ns_per_byte, .by_bucket = options.average == Average::ranks};
   }
   const auto flat = std::find_if(target.all_reduce.begin(), target.all_reduce.end(),
                                  [](const auto& one) { return one.route == Route::flat; });
