@@ -26,7 +26,8 @@ uint64_t settings_word(const SyncOptions& options, Basis basis) {
   for (const char c : options.hook.name) hook = hook * 131 + static_cast<unsigned char>(c) + 1;
   return hook << 8 ^ uint64_t { options.warm_up_steps } << 32 ^ uint64_t { options.measure_every } << 8 ^
          options.full_batch * 0x9e3779b97f4a7c15 ^ static_cast<uint64_t>(options.average) << 1 ^
-         (options.sums ? 16u : 0u) ^ (basis.grouped ? 8u : 0u) ^ (basis.costs_given ? 1u : 0u);
+         uint64_t { basis.most_lanes } << 56 ^ (options.sums ? 16u : 0u) ^ (basis.grouped ? 8u : 0u) ^
+         (basis.costs_given ? 1u : 0u);
 }
 
 // The first line that only one of them has, with what the other has in its place.
@@ -43,7 +44,8 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
 
 Result<CommPlan> agree(Device& device, Lane& lane, Result<CommPlan> plan, const SyncOptions& options,
                        Basis basis) {
-  std::string terms = plan.ok() ? settings(options, basis) + "\n" + plan->terms()
+  std::string terms = plan.ok() ? settings(options, basis) + "\n" + plan->terms() +
+                                      "\nstreams to choose from: " + std::to_string(basis.most_lanes)
                                 : "no plan, because " + std::string(plan.message());
   constexpr size_t words = 3;
   const uint64_t own[words] = {plan.ok() ? plan->hash() : 0, settings_word(options, basis), terms.size()};

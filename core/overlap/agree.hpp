@@ -12,6 +12,7 @@ namespace tenon::overlap {
 struct Basis {
   bool costs_given = false;  // not measured
   bool grouped = false;      // routes through groups of ranks are looked for
+  uint32_t most_lanes = 1;   // up to which it is measured what several streams carry; 1: it is not
 };
 
 // The plan, when every rank has it. TN_MISMATCH on all ranks, naming the first rank that differs from rank 0 and the first

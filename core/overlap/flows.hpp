@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flows.hpp: how many streams' bandwidth a link carries, measured.
 //
-// A wire that gives each connection a share of its own, or a collective that leaves gaps on it, carries more than one stream brings.
+// A wire that gives each connection a share of its own carries more than one stream brings.
 // Invariant: what leaves this file is the same on all ranks.
 #pragma once
 

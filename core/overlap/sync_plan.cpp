@@ -64,6 +64,13 @@ bool asks_for_groups(const CommTarget& target, const OverlapOptions& overlap, co
          std::any_of(target.all_reduce.begin(), target.all_reduce.end(), through_groups);
 }
 
+// How many streams may be chosen from by what they carry: more than one only where nobody has chosen, or said what they carry.
+uint32_t most_lanes(const CommTarget& target, const OverlapOptions& overlap) {
+  const bool chooses = overlap.mode == BucketRule::automatic && overlap.fuse_all_reduce_ops &&
+                       overlap.nccl_comm_num == 0 && !overlap.sync_nccl_allreduce;
+  return chooses && target.flows == CommTarget().flows ? target.max_streams : 1;
+}
+
 // Until arrivals are known there is nothing to plan by: buckets by size, in the order in which backward comes by.
 OverlapOptions without_arrivals(OverlapOptions options, const StepProfile& step) {
   const auto is_known = [](const Gradient& gradient) { return gradient.ready_ns > 0; };
@@ -121,7 +128,8 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
   arrivals = overlap::Arrivals(step.gradients.size());
   target = target_of(device, comm, asked, options.target);
   basis = {.costs_given = overlap::has_costs(target, asked.sharded),
-           .grouped = asks_for_groups(target, asked, options.hook)};
+           .grouped = asks_for_groups(target, asked, options.hook),
+           .most_lanes = most_lanes(target, asked)};
   if (!basis.costs_given) overlap::set_nominal_costs(target);
   lanes.push_back(TN_TRY(Lane::open(device, comm, 0)));
   if (!basis.grouped) keep_routes_there_are();
@@ -169,12 +177,10 @@ Status GradientSync::State::find_company(uint64_t bytes) {
       asked.sharded ? overlap::reduce_scatter() : overlap::all_reduce_by(options.hook);
   const CostTable& cost = asked.sharded ? target.reduce_scatter : flat->cost;
   target.contention = TN_TRY(overlap::measure_contention(device, lanes[0], bytes, collective, cost));
-  const bool chooses = asked.mode == BucketRule::automatic && asked.fuse_all_reduce_ops &&
-                       asked.nccl_comm_num == 0 && !asked.sync_nccl_allreduce;
-  if (!chooses || options.target.flows != CommTarget().flows) return {};
+  if (basis.most_lanes == 1) return {};
   const auto open = [&](uint32_t number) { return another_lane(number); };
   target.flows =
-      TN_TRY(overlap::measure_flows(device, lanes, target.max_streams, bytes, collective, cost, open));
+      TN_TRY(overlap::measure_flows(device, lanes, basis.most_lanes, bytes, collective, cost, open));
   return {};
 }
 

@@ -10,9 +10,9 @@
 #include <tenon/author/text.hpp>
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <limits>
-#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -51,17 +51,18 @@ class Pages {
 // one kernel a network goes through more than caches hold, and what is quickest on warm operands need not be so there.
 class Operands {
  public:
-  // At least once, whatever `most_bytes`; no more often than `most_runs`.
+  // No more often than `most_runs`, and never of more than `most_bytes`: where once would be, there are none.
   Operands(const std::vector<uint64_t>& sizes, uint64_t most_runs, uint64_t most_bytes) {
     for (const uint64_t size : sizes) {
       offsets_.push_back(bytes_);
       bytes_ += (size + line - 1) / line * line;
     }
+    if (bytes_ > most_bytes) return;
     const uint64_t wanted = std::min({2 * driver::cache_bytes(), enough, most_bytes});
     copies_ = std::clamp<uint64_t>(wanted / std::max<uint64_t>(bytes_, 1), 1, most_runs);
     pages_ = std::make_unique<Pages>(bytes_ * copies_);
   }
-  bool complete() const noexcept { return pages_->at() != nullptr; }
+  bool complete() const noexcept { return pages_ != nullptr && pages_->at() != nullptr; }
   // Bindings of the next run, until the one after it.
   std::byte* const* next() {
     std::byte* const first = pages_->at() + bytes_ * (runs_++ % copies_);
@@ -69,18 +70,39 @@ class Operands {
     for (const uint64_t offset : offsets_) bindings_.push_back(first + offset);
     return bindings_.data();
   }
-  static uint64_t bytes_of_one(const std::vector<uint64_t>& sizes) {
-    return std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-  }
 
  private:
-  static constexpr uint64_t line = 64, enough = 256 << 20;  // what takes a tenth of a second to fill
+  static constexpr uint64_t line = 64, enough = 256 << 20;  // more would take longer to fill than to run
 
   uint64_t bytes_ = 0, copies_ = 1, runs_ = 0;
   std::vector<uint64_t> offsets_;
   std::unique_ptr<Pages> pages_;
   std::vector<std::byte*> bindings_;
 };
+
+// Whether there was a thread to be had; what body() throws is thrown here. The team goes with the thread: left to the caller's it
+// would stay, OpenMP would count more threads than processors, and let all teams of the process fall asleep where they would have spun.
+template <class Body>
+bool on_own_thread(unsigned threads, const Body& body) {
+  std::exception_ptr thrown;
+  std::thread own;
+  try {
+    own = std::thread([&] {
+      try {
+        const TeamSize size(threads);
+        body();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      dismiss_team();
+    });
+  } catch (const std::system_error&) {
+    return false;
+  }
+  own.join();
+  if (thrown) std::rethrow_exception(thrown);
+  return true;
+}
 
 }  // namespace
 
@@ -201,12 +223,12 @@ bool WaySearch::race(const Problem& problem, const Trials& trials, const Pace& p
   uint64_t room_bytes = 0;
   for (const auto& trial : trials) room_bytes = std::max(room_bytes, trial->builder.workspace_bytes());
   const uint64_t allowed = driver::memory_figures().available / 2;
-  if (Operands::bytes_of_one(problem.binding_bytes) + room_bytes > allowed) return false;
+  if (room_bytes > allowed) return false;
   const Pages room(room_bytes);
   Operands operands(problem.binding_bytes, trials.size() * static_cast<uint64_t>(pace.rounds),
                     allowed - room_bytes);
   if (room.at() == nullptr || !operands.complete()) return false;
-  return on_own_thread([&] {
+  return on_own_thread(crew_.threads, [&] {
     const Team team(crew_);
     for (int round = 0; round < pace.rounds && (round < least_runs || elapsed() < pace.enough); ++round) {
       for (const auto& trial : trials) {
@@ -216,24 +238,6 @@ bool WaySearch::race(const Problem& problem, const Trials& trials, const Pace& p
       }
     }
   });
-}
-
-// Whether there was a thread to be had. The team goes with it: left to the caller's thread it would stay, OpenMP would count
-// more threads than processors, and let all teams of the process fall asleep where they would have spun.
-template <class Body>
-bool WaySearch::on_own_thread(Body&& body) const {
-  try {
-    std::thread([&] {
-      {
-        const TeamSize size(crew_.threads);
-        body();
-      }
-      dismiss_team();
-    }).join();
-    return true;
-  } catch (const std::system_error&) {
-    return false;
-  }
 }
 
 WayChoice WaySearch::measure(const Problem& problem, const std::vector<size_t>& ways, const std::string& key,

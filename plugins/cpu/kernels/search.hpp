@@ -67,8 +67,6 @@ class WaySearch {
   std::optional<WayChoice> known(const Problem& problem, const std::string& key);
   static Trials trials(const Problem& problem, const std::vector<size_t>& ways);
   bool race(const Problem& problem, const Trials& trials, const Pace& pace);
-  template <class Body>
-  bool on_own_thread(Body&& body) const;
   WayChoice measure(const Problem& problem, const std::vector<size_t>& ways, const std::string& key,
                     const Pace& pace);
 

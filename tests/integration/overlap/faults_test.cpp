@@ -56,6 +56,13 @@ TEST_CASE("faults: a rank with other options is named on all ranks") {
   for (const std::string& message :
        told(device, [](auto&, auto&, auto& options) { options.warm_up_steps = 9; }))
     CHECK_MESSAGE(names(message, "warm_up_steps 9"), message);
+  // Whose first plans are the same, while arrivals are not known.
+  for (const std::string& message :
+       told(device, [](auto&, auto&overlap, auto&) { overlap.mode = BucketRule::ddp; }))
+    CHECK_MESSAGE(names(message, "rank 2 has streams to choose from: 1"), message);
+  for (const std::string& message :
+       told(device, [](auto&, auto&, auto& options) { options.target.flows = 2; }))
+    CHECK_MESSAGE(names(message, "rank 2 has streams to choose from: 1"), message);
 }
 
 TEST_CASE("faults: a rank that cannot plan tells the others why") {
