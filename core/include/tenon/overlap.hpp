@@ -75,7 +75,7 @@ struct CommTarget {
   CostTable reduce_scatter{}, all_gather{};
   uint64_t alignment = 64;   // of a slot, in bytes: a power of two from 8 on
   uint32_t max_streams = 4;  // that carry collectives at the same time
-  double flows = 1;  // streams' bandwidth that the link carries; 1: one stream's, or it is to be measured
+  double flows = 1;          // streams' bandwidth that the link carries; 1: one's, or to be measured
   Contention contention{};
   Division division{};
 };
