@@ -26,8 +26,8 @@ Result<double> time_together(std::vector<Trial>& trials, size_t count, const Col
 }
 
 // How many times as much all lanes move together as the first one alone.
-Result<double> carried(Device& device, std::vector<Lane>& lanes, const Collective& collective,
-                       uint64_t bytes) {
+Result<double> measure_carried(Device& device, std::vector<Lane>& lanes, const Collective& collective,
+                               uint64_t bytes) {
   std::vector<Trial> trials;
   for (Lane& lane : lanes) trials.push_back(TN_TRY(Trial::open(device, lane, bytes)));
   std::vector<double> alone, together;
@@ -45,14 +45,12 @@ Result<double> carried(Device& device, std::vector<Lane>& lanes, const Collectiv
 
 }  // namespace
 
-Result<double> measure_flows(Device& device, std::vector<Lane>& lanes, uint32_t most, uint64_t bytes,
-                             const Collective& collective, const CostTable& cost,
-                             const std::function<Result<Lane>(uint32_t number)>& open) {
-  const uint64_t size = telling_size(cost, std::min(bytes, Trial::largest));
+Result<double> add_lanes(std::vector<Lane>& lanes, uint32_t most, const OpenLane& open,
+                         const Carried& carried) {
   double flows = 1;
-  while (size != 0 && lanes.size() < most) {
+  while (lanes.size() < most) {
     lanes.push_back(TN_TRY(open(static_cast<uint32_t>(lanes.size()))));
-    const double found = TN_TRY(carried(device, lanes, collective, size));
+    const double found = TN_TRY(carried(lanes));
     if (found < worth_it * flows) {
       lanes.pop_back();
       break;
@@ -60,6 +58,14 @@ Result<double> measure_flows(Device& device, std::vector<Lane>& lanes, uint32_t 
     flows = std::min(found, static_cast<double>(lanes.size()));
   }
   return flows;
+}
+
+Result<double> measure_flows(Device& device, std::vector<Lane>& lanes, uint32_t most, uint64_t bytes,
+                             const Collective& collective, const CostTable& cost, const OpenLane& open) {
+  const uint64_t size = telling_size(cost, std::min(bytes, Trial::largest));
+  if (size == 0) return 1.0;
+  return add_lanes(lanes, most, open,
+                   [&](std::vector<Lane>& all) { return measure_carried(device, all, collective, size); });
 }
 
 }  // namespace tenon::overlap

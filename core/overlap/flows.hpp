@@ -14,11 +14,17 @@
 
 namespace tenon::overlap {
 
-// Adds lanes by `open`, up to `most`, while one more carries more; `lanes` has those that did. How many times as many bytes they move
-// together as the first one alone: of `collective`, at most of `bytes`, which costs `cost` alone. 1 where nothing takes long enough
-// to tell. [all ranks; blocks; may fail]
+using OpenLane = std::function<Result<Lane>(uint32_t number)>;
+// How many times as many bytes some lanes move together as the first of them alone.
+using Carried = std::function<Result<double>(std::vector<Lane>& lanes)>;
+
+// Adds lanes by `open`, up to `most`, while `carried` has one more carry more; `lanes` has those that did. What they carry.
+// [all ranks; blocks; may fail]
+Result<double> add_lanes(std::vector<Lane>& lanes, uint32_t most, const OpenLane& open,
+                         const Carried& carried);
+// The same by what `collective` takes, of at most `bytes`, which costs `cost` alone. 1 where nothing takes long enough to tell.
+// [all ranks; blocks; may fail]
 Result<double> measure_flows(Device& device, std::vector<Lane>& lanes, uint32_t most, uint64_t bytes,
-                             const Collective& collective, const CostTable& cost,
-                             const std::function<Result<Lane>(uint32_t number)>& open);
+                             const Collective& collective, const CostTable& cost, const OpenLane& open);
 
 }  // namespace tenon::overlap
