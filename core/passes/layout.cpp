@@ -2,13 +2,15 @@
 // layout.cpp: convolutions, and what can follow them, in the order in which the device would have images.
 //
 // Invariant: only a convolution asks for a layout; pools, normalisations and elementwise nodes go along where an image they
-// read lies so already, and everybody else, the graph's outputs too, reads dense values. An image is converted once each way.
+// read lies so already, and everybody else, the graph's outputs too, reads dense values. An image is converted once each way. One
+// that repeats a smaller value is written as its first reader would have it.
 #include "base/text.hpp"
 #include "graph/columns.hpp"
 #include "graph/words.hpp"
 #include "passes/rewriter.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace tenon::passes {
 namespace {
@@ -25,12 +27,14 @@ class Layout {
         g_(out.from()),
         name_(options.prefer),
         strided_(name_ == "nhwc"),
+        filters_(strided_ && options.filters),
         forms_(g_.values().size()) {}
 
   Result<Rewritten> run() && {
     out_.walk([&](uint32_t old) { leaf(old); },
               [&](uint32_t i) {
                 const Graph::Node& node = g_.nodes()[i];
+                if (waits(node)) return;
                 asks(node) || follows(node) ? write(node) : copy(node);
               });
     out_.note_if_silent("layout " + name_, "there is no convolution that would gain");
@@ -65,7 +69,21 @@ class Layout {
       forms_[old].placed = out_.at(old);
   }
 
-  // Whose operands the device would have in its order: images, and with strides filters as well.
+  // What is the same in both orders before it is repeated. It has no form until somebody reads it.
+  bool waits(const Graph::Node& node) const {
+    return strided_ && node.op == Op::broadcast_to && is_image(node.outputs[0]) && !is_image(node.inputs[0]);
+  }
+  void write_waiting(uint32_t old, bool as_placed) {
+    if (forms_[old].dense.index != TN_ABSENT || is_placed(old)) return;
+    const Graph::Node& node = g_.nodes()[g_.values()[old].producer];
+    out_.write(node, std::array{dense(node.inputs[0])}, node.attributes);
+    (as_placed ? forms_[old].placed : forms_[old].dense) = out_.at(old);
+    if (!as_placed) return;
+    place(out_.at(old));
+    out_.note(called(g_, node), std::string(name(node.op)) + " in " + name_, "what reads it lies so");
+  }
+
+  // Whose operands the device would have in its order: images, and filters if it says so.
   static bool asks(const Graph::Node& node) { return graph::columns_of(node.op).family == Family::CONV; }
   bool is_filter(const Graph::Node& node, bool output, size_t i) const {
     if (!asks(node)) return false;
@@ -108,7 +126,7 @@ class Layout {
   bool wants(const Graph::Node& node, size_t i) const {
     const uint32_t old = node.inputs[i];
     if (!is_image(old)) return false;
-    if (is_filter(node, false, i)) return strided_;
+    if (is_filter(node, false, i)) return filters_;
     if (!is_elementwise(graph::columns_of(node.op).family) || fits(node, old)) return true;
     return strided_ && is_placed(old);
   }
@@ -125,7 +143,7 @@ class Layout {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const uint32_t old = node.outputs[i];
       if (old == TN_ABSENT) continue;
-      const bool lies = is_image(old) && (strided_ || !is_filter(node, true, i));
+      const bool lies = is_image(old) && (filters_ || !is_filter(node, true, i));
       (lies ? forms_[old].placed : forms_[old].dense) = out_.at(old);
       if (lies) place(out_.at(old));
       any = any || lies;
@@ -154,12 +172,14 @@ class Layout {
 
   Value dense(uint32_t old) {
     if (old == TN_ABSENT) return {};
+    write_waiting(old, false);
     Value& form = forms_[old].dense;
     if (form.index == TN_ABSENT) form = convert(old, forms_[old].placed, "dense", "");
     return form;
   }
 
   Value placed(uint32_t old) {
+    write_waiting(old, true);
     Value& form = forms_[old].placed;
     if (form.index == TN_ABSENT) {
       form = convert(old, forms_[old].dense, name_, strided_ ? "" : name_);
@@ -179,7 +199,7 @@ class Layout {
   Rewriter& out_;
   const Graph& g_;
   std::string name_;
-  bool strided_;
+  bool strided_, filters_;
   std::vector<Forms> forms_;  // by old value
   std::vector<Placement> placements_{};
 };

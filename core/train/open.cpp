@@ -26,6 +26,7 @@ passes::Options passes_for(const TrainingGraph& step, const Strategy& strategy, 
   passes::Options options = strategy.passes();
   if (strategy.layout == "auto" && train::prefers_channels_last(step, strategy, device))
     options.layout = {.prefer = "nhwc"};
+  if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;
   if (options.prune) {
     options.prune->stop_gradient.clear();
     for (const std::string& param : step.trained) {

@@ -109,7 +109,8 @@ void Device::limits(tn_device_limits& out) const {
   out.max_alloc_bytes = node_.memory_bytes;
   out.max_bindings = Queue::largest_piece / sizeof(std::byte*);
   out.priorities = 3;
-  out.preferences = TN_PREFERS_CHANNELS_LAST_F32 | TN_PREFERS_CHANNELS_LAST_HALF;
+  out.preferences = TN_PREFERS_CHANNELS_LAST_F32 | TN_PREFERS_CHANNELS_LAST_HALF |
+                    TN_PREFERS_FILTERS_DENSE;  // oneDNN brings filters into an order of its own from any
   out.launch_ns = 250;
 }
 

@@ -92,6 +92,7 @@ struct PadOptions {
 // or ends. "nhwc" is strides, any other name a private layout of the plugin; "nchw" is what graphs are in.
 struct LayoutOptions {
   std::string prefer = "nhwc";
+  bool filters = true;  // in strides: filters lie as images do, and not as they came
 };
 
 // Sums of gradients accumulate in one buffer, so that a matmul or convolution may add to it (beta = 1).

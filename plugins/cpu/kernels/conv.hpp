@@ -52,6 +52,12 @@ std::unique_ptr<Step> plain_conv(const Conv& conv);
 // with oneDNN's reason. [any-thread; may block; may fail]
 Status onednn_conv(Builder& builder, const Conv& conv, bool free, unsigned threads, Steps& steps);
 
+// Whether the gradient of an image is a convolution itself, of the result's gradient with turned weights: windows that move by one.
+bool can_turn(const Conv& conv) noexcept;
+// That convolution. What turns the weights is appended to `steps`. The gradient must be one that can_turn. [any-thread; may block;
+// cannot fail]
+Conv turned(Builder& builder, const Conv& conv, Steps& steps);
+
 // The same in the way that suits it best: by the builder's search, else by a table of shapes. [any-thread; may block; may
 // fail]
 Status build_convolution(Builder& builder, const Conv& conv, unsigned threads, Steps& steps);

@@ -19,10 +19,11 @@ using author::text;
 
 namespace {
 
-enum class ConvWay { onednn, onednn_free, tiles };
+enum class ConvWay { onednn, onednn_free, turned, tiles };
 
 const char* name_of(ConvWay way) noexcept {
-  return way == ConvWay::tiles ? "amx" : way == ConvWay::onednn_free ? "onednn:free" : "onednn";
+  constexpr const char* names[] = {"onednn", "onednn:free", "onednn:turned", "amx"};
+  return names[static_cast<size_t>(way)];
 }
 
 bool channels_are_near(const ConvTensor& image) noexcept {
@@ -71,9 +72,15 @@ std::optional<Gemm> product_of(const Conv& conv) {
 }
 
 Status build(Builder& builder, const Conv& conv, ConvWay way, unsigned threads, Steps& steps) {
-  if (way != ConvWay::tiles) return onednn_conv(builder, conv, way == ConvWay::onednn_free, threads, steps);
-  steps.push_back(amx_gemm(builder, *product_of(conv), threads));
-  return {};
+  switch (way) {
+    case ConvWay::tiles:
+      steps.push_back(amx_gemm(builder, *product_of(conv), threads));
+      return {};
+    case ConvWay::turned:
+      return onednn_conv(builder, turned(builder, conv, steps), false, threads, steps);
+    default:
+      return onednn_conv(builder, conv, way == ConvWay::onednn_free, threads, steps);
+  }
 }
 
 // Gradients of weights are where oneDNN 2.6 is slow: measured 1.5 to 6 times as fast as products on tiles.
@@ -102,10 +109,17 @@ bool suits_free(const Conv& conv) noexcept {
   return conv.weights.dims[2] * conv.weights.dims[3] > 1 || conv.activation != TN_OP_identity;
 }
 
+// Kernels that go forward take images whose channels lie side by side at their best. Those of f32 are quicker than the ones that go
+// back: measured 1.07 times over all of ResNet-50 (Zen 5); of bf16 both are as fast.
+bool may_turn(const Conv& conv) noexcept {
+  return can_turn(conv) && channels_are_near(conv.image) && channels_are_near(conv.result);
+}
+
 // The first is the table's.
 std::vector<ConvWay> ways_of(const Conv& conv) {
   std::vector<ConvWay> out{ConvWay::onednn, ConvWay::onednn_free};
   if (suits_free(conv)) std::swap(out[0], out[1]);
+  if (may_turn(conv)) out.insert(conv.image.dtype == TN_DTYPE_f32 ? out.begin() : out.end(), ConvWay::turned);
   const std::optional<Gemm> product = product_of(conv);
   if (product && has_amx_gemm(*product))
     out.insert(suits_tiles(conv) ? out.begin() : out.end(), ConvWay::tiles);

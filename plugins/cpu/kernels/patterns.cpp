@@ -68,8 +68,9 @@ constexpr tn_pattern_step bn_add_act[] = {
     step<1>(activation),
 };
 constexpr tn_pattern_step act_bn_backward[] = {
-    step<in0, in1>(activation_grad, kept),
-    step<0>(batch_norm_back),
+    step<in0, in1>(add, maybe),  // gradients that join, where the way forward had forked
+    step<0, in2>(activation_grad, kept),
+    step<1>(batch_norm_back),
 };
 constexpr tn_pattern_step add_norm[] = {
     step<in0, in1>(add, kept),

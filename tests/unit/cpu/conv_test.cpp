@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv_test.cpp: convolutions where the conformance kit does not look: constant weights, channels last, groups on
-// odd sizes, twice the same bits.
+// odd sizes, gradients in each of their ways, twice the same bits.
 //
 // Invariant: the error is held against length units of Σ|x·w|, the bound that a sum of any order has.
 #include "tensors.hpp"
@@ -174,6 +174,96 @@ TEST_CASE("conv: the gradient of many channels' one-pixel weights goes to the ti
   Bench bench;
   check_pointwise(bench, {{2, 64, 5, 7}, {80, 64, 1, 1}, {2, 80, 5, 7}}, TN_OP_conv2d_grad_weight, 'x', 'y',
                   'w');
+}
+
+namespace {
+
+// dx[n, c, h, v] = Σ dy[n, o, …] · w[o, c, r, s] over the windows that see the pixel.
+void check_image_gradient(const Case& c, const Tensor& dy, const Tensor& w, const Tensor& dx) {
+  const int64_t per_group = c.w[0] / c.groups;
+  Tensor sums(TN_DTYPE_f64, c.x), sizes = sums;
+  for (Tensor* tensor : {&sums, &sizes}) for_each(c.x, [&](const Dims& at) { tensor->set(at, 0); });
+  for_each(dy.dims, [&](const Dims& at) {
+    for_each({c.w[1], c.w[2], c.w[3]}, [&](const Dims& tap) {
+      const int64_t h = at[2] * c.stride[0] - c.pad[0] + tap[1] * c.dilation[0],
+                    v = at[3] * c.stride[1] - c.pad[1] + tap[2] * c.dilation[1];
+      if (h < 0 || h >= c.x[2] || v < 0 || v >= c.x[3]) return;
+      const Dims pixel{at[0], at[1] / per_group * c.w[1] + tap[0], h, v};
+      const Number product = dy.at(at) * w.at({at[1], tap[0], tap[1], tap[2]});
+      sums.set(pixel, sums.at(pixel) + product);
+      sizes.set(pixel, sizes.at(pixel) + std::fabs(product));
+    });
+  });
+  const Number length = static_cast<Number>(c.w[0] * c.w[2] * c.w[3]);
+  int64_t off = 0;
+  for_each(c.x, [&](const Dims& at) {
+    if (!close(dx.at(at), sums.at(at), dx.dtype, 0.5001L, sizes.at(at) * length * 0x1p-24L)) ++off;
+  });
+  CHECK(off == 0);
+}
+
+// The engine's name.
+std::string run_image_gradient(Bench& bench, const Case& c, uint32_t dtype, bool constant,
+                               bool turned_weights) {
+  Random random(tenon::test::seed());
+  const Dims dims = result_dims(c);
+  Tensor dy(dtype, dims, channels_last(dims)), w(dtype, c.w, turned_weights ? channels_last(c.w) : Dims{}),
+      dx(dtype, c.x, channels_last(c.x));
+  randomize(dy, random, false);
+  randomize(w, random, false);
+  FragmentBuilder f;
+  const uint32_t in = f.input(dtype, dims, dy.strides);
+  const uint32_t weights = constant ? f.constant(dtype, c.w, w.bytes) : f.input(dtype, c.w, w.strides);
+  f.node(TN_OP_conv2d_grad_data, {in, weights}, {f.output(dtype, c.x, dx.strides)})
+      .integers("dilation", c.dilation)
+      .integer("groups", c.groups)
+      .integers("input_shape", c.x)
+      .integers("pad", c.pad)
+      .integers("stride", c.stride);
+  const Kernel kernel = compile(bench.device, f.fragment());
+  bench.run(kernel, constant ? std::vector<const Tensor*>{&dy} : std::vector<const Tensor*>{&dy, &w}, {&dx});
+  check_image_gradient(c, dy, w, dx);
+  return info(kernel).engine;
+}
+
+const std::vector<Case> moving_by_one = {
+    {{2, 5, 9, 11}, {6, 5, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 1},
+    {{1, 17, 6, 7}, {16, 17, 2, 3}, {0, 2, 1, 1}, {1, 1}, {1, 2}, 1},
+    {{1, 16, 5, 5}, {17, 16, 4, 4}, {3, 0, 0, 2}, {1, 1}, {1, 1}, 1},
+    {{3, 16, 5, 5}, {32, 16, 1, 1}, {0, 0, 0, 0}, {1, 1}, {1, 1}, 1},
+};
+
+}  // namespace
+
+TEST_CASE("conv: the gradient of an image is a convolution with turned weights where windows move by one") {
+  for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_f16, TN_DTYPE_bf16}) {
+    if (dtype == TN_DTYPE_bf16) options()["prefer"] = "onednn:turned";
+    Bench bench;
+    if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
+    for (const Case& c : moving_by_one) {
+      CAPTURE(label(TN_OP_conv2d_grad_data, dtype, c.x));
+      for (const bool constant : {false, true}) {
+        // Constants are turned at compile, unless each run widens them.
+        const bool turns = c.w[2] * c.w[3] > 1 && (!constant || dtype == TN_DTYPE_f16);
+        const std::string engine = run_image_gradient(bench, c, dtype, constant, false);
+        CHECK_MESSAGE((engine.find("turn") != engine.npos) == turns, engine);
+      }
+      run_image_gradient(bench, c, dtype, false, true);
+    }
+  }
+  options().clear();
+}
+
+TEST_CASE(
+    "conv: the gradient of an image under windows that skip, or are padded beyond themselves, goes back") {
+  Bench bench;
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
+  for (const Case& c : {Case{{1, 8, 9, 7}, {16, 8, 3, 3}, {1, 1, 1, 1}, {2, 1}, {1, 1}, 1},
+                        Case{{1, 8, 9, 7}, {16, 4, 3, 3}, {1, 1, 1, 1}, {1, 1}, {1, 1}, 2},
+                        Case{{1, 8, 5, 7}, {16, 8, 2, 2}, {2, 0, 2, 1}, {1, 1}, {1, 1}, 1}}) {
+    const std::string engine = run_image_gradient(bench, c, TN_DTYPE_f32, false, false);
+    CHECK_MESSAGE(engine.find("turn") == engine.npos, engine);
+  }
 }
 
 TEST_CASE("conv: without channels the result is zeros") {

@@ -57,6 +57,32 @@ TEST_CASE("layout: filters lie as images do") {
   CHECK(strides(done(passes::layout(block())), "w1.nhwc") == Ints{72, 1, 24, 8});
 }
 
+TEST_CASE("layout: filters stay as they came where the device would rather have them so") {
+  const passes::Rewritten work = done(passes::layout(block(), {.filters = false}));
+  CHECK(reads(work.graph, "c1", 1) == "w1");
+  CHECK(count(work.graph, Op::convert_layout) == 2);  // x and y
+  Graph g;
+  const auto x = g.input("x", {f16, {2, 8, 4, 6}}), dy = g.input("dy", {f16, {2, 8, 4, 6}});
+  g.output("dw", g.named("dw").conv2d_grad_weight(
+                     x, dy, {{"pad", Ints{1, 1, 1, 1}}, {"weight_shape", Ints{8, 8, 3, 3}}}));
+  CHECK(output(done(passes::layout(g, {.filters = false})).graph, "dw") == "dw");
+}
+
+TEST_CASE("layout: what repeats a smaller value is written as its reader would have it") {
+  Graph g;
+  const auto c = g.named("c").conv2d(g.input("x", {f16, {2, 8, 4, 6}}), g.param("w", {f16, {8, 8, 1, 1}}));
+  const auto wide = g.named("wide").broadcast_to(g.input("mean", {f16, {2, 8, 1, 1}}), {2, 8, 4, 6});
+  g.output("y", g.named("y").mul(c, wide));
+  const passes::Rewritten work = done(passes::layout(g));
+  CHECK(strides(work, "wide") == Ints{192, 1, 48, 8});
+  CHECK(reads(work.graph, "y", 1) == "wide");
+  CHECK(count(work.graph, Op::convert_layout) == 2);  // x, y
+  g.output("wide", wide);
+  const passes::Rewritten both = done(passes::layout(g));
+  CHECK(output(both.graph, "wide") == "wide.dense");
+  CHECK(count(both.graph, Op::convert_layout) == 3);
+}
+
 TEST_CASE("layout: a leaf that is declared channels-last is read as it is") {
   Graph g;
   const auto x = g.input("x", {f16, {2, 8, 4, 6}, {192, 1, 48, 8}});
