@@ -88,11 +88,14 @@ Bridge::~Bridge() {
 }
 
 Result<std::unique_ptr<Bridge>> Bridge::build(Member& member, Hosts hosts, const Notices& notices,
-                                              const std::string& interface, uint64_t deadline) {
+                                              const std::string& interface, const system::Fd& memory,
+                                              uint64_t deadline) {
   const auto found = find_engine();
-  if (!found.ok()) {
-    (void)notices.post(key_of(member.rank()), ill + std::string(found.message()));
-    return member.fail(found.code(), std::string(found.message()));
+  const Status able = found.ok() ? system::reserve(memory, member.segment().layout().far_bytes)
+                                 : Status(Error(found.error()));
+  if (!able.ok()) {
+    (void)notices.post(key_of(member.rank()), ill + std::string(able.message()));
+    return member.fail(able.code(), std::string(able.message()));
   }
   std::unique_ptr<Bridge> made(new Bridge(member, std::move(hosts), **found));
   if (Status done = made->connect(notices, interface, deadline); !done.ok())

@@ -35,11 +35,12 @@ class Bridge {
   // where it is not. [any-thread; may block; may fail]
   static Result<const between::Engine*> find_engine();
 
-  // Connects; then all ranks have connected. TN_UNSUPPORTED without an engine, with the remedy; TN_INVALID when there are
+  // Makes room for what crosses in `memory`, the segment's, and connects; then all ranks have connected. TN_UNSUPPORTED without an engine, with the remedy; TN_INVALID when there are
   // several machines and no interface was named; TN_PEER_LOST, TN_TIMEOUT. A failure is the member's.
   // [all ranks; blocks; may fail]
   static Result<std::unique_ptr<Bridge>> build(Member& member, Hosts hosts, const Notices& notices,
-                                               const std::string& interface, uint64_t deadline);
+                                               const std::string& interface, const system::Fd& memory,
+                                               uint64_t deadline);
   Bridge(const Bridge&) = delete;
   Bridge& operator=(const Bridge&) = delete;
   ~Bridge();

@@ -53,6 +53,8 @@ Collector::Collector(Member& member, Atlas& atlas, Bridge* bridge)
       bridge_(bridge),
       rank_(member.rank()),
       size_(member.size()),
+      stages_(bridge == nullptr ? member.segment().layout().near : member.segment().layout().far),
+      alone_(bridge != nullptr && bridge->hosts().ranks_of(bridge->hosts().host_of(rank_)).size() == 1),
       sources_(size_),
       moved_sources_(size_),
       outs_(size_),
@@ -229,7 +231,7 @@ Status Collector::run_direct(std::span<const Operation> operations) {
       sources_[q] = *found;
     }
     gather_factors(o, i);
-    if (o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE) {
+    if (is_sum(o)) {
       TN_TRY(push_slice(o, i));
     } else if (!deliver(o, {.first = 0, .count = o.count, .stride = o.count * o.width})) {
       return member_.failure();
@@ -264,33 +266,35 @@ Status Collector::run_staged(std::span<const Operation> operations) {
   return done;
 }
 
-// Pieces go through the stages one behind the other. In round k piece k is summed, or delivered, and the sums of the one before are
-// collected; contributions of the pieces behind, and sums of this one, travel meanwhile. One step a round.
+// Pieces go through the stages one behind the other. In round k piece k is summed, or delivered, and the sums of the one `late` before
+// it are collected; contributions of the pieces behind, and sums of those between, travel meanwhile. One step a round.
 Status Collector::pass_stages(const Operation& o) {
   const uint64_t element = o.width * blocks(o);  // one of each block
   if (o.count == 0 || element == 0) return {};
-  const uint64_t in_one = member_.segment().layout().stage_bytes / (stages * element);
+  const uint64_t in_one = stages_.bytes / (stages_.parts * element);
   const uint64_t pieces = (o.count + in_one - 1) / in_one;
-  const bool sums = o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE;
+  const bool sums = is_sum(o);
   const auto part_at = [&](uint64_t k) {
     const uint64_t n = std::min(in_one, o.count - k * in_one);
     return Part{
         .first = k * in_one, .count = n, .stride = n * o.width, .turn = stage_ + static_cast<uint32_t>(k)};
   };
+  const uint64_t late = sums ? stages_.late : 0, ahead = stages_.parts - std::max<uint64_t>(late, 1);
   uint64_t begun = 0;
   const auto begin_until = [&](uint64_t end) -> Status {
     for (; begun < std::min(end, pieces); ++begun) TN_TRY(begin_part(o, part_at(begun)));
     return {};
   };
-  for (uint64_t k = 0; k < pieces + (sums ? 1 : 0); ++k) {
-    // Behind the step of round k all mates have left round k - 1, and with it piece k - 2, whose stage is free then.
-    TN_TRY(begin_until(k + stages - 2));
+  for (uint64_t k = 0; k < pieces + late; ++k) {
+    const bool collects = sums && k >= late;
+    // Behind the step of round k all mates have left round k - 1, and with it piece k - 1 - late, whose stage is free then.
+    TN_TRY(begin_until(k + ahead - 1));
     if (k < pieces) TN_TRY(arrived(under_way_));
-    if (sums && k > 0) TN_TRY(arrived(results_));
+    if (collects) TN_TRY(arrived(results_));
     TN_TRY(member_.step());
-    TN_TRY(begin_until(k + stages - 1));
+    TN_TRY(begin_until(k + ahead));
     if (k < pieces) TN_TRY(sums ? sum_slice(o, part_at(k)) : deliver_piece(o, part_at(k)));
-    if (sums && k > 0) TN_TRY(collect_slices(o, part_at(k - 1)));
+    if (collects) TN_TRY(collect_slices(o, part_at(k - late)));
   }
   stage_ += static_cast<uint32_t>(pieces);
   return {};
@@ -304,14 +308,14 @@ Status Collector::arrived(std::deque<Bridge::Transfers>& first) {
 }
 
 Status Collector::begin_part(const Operation& o, const Part& part) {
-  fill_stage(o, part, stage(rank_, part.turn));
+  if (!alone_ || !is_sum(o)) fill_stage(o, part, stage(rank_, part.turn));
   return bridge_ == nullptr ? Status() : cross_contributions(o, part);
 }
 
 // Of what is summed in slices, a rank's own slice is read by nobody else.
 void Collector::fill_stage(const Operation& o, const Part& part, std::byte* stage) {
   if (o.send == nullptr) return;
-  if (o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE) {
+  if (is_sum(o)) {
     const Slice own(part.count, o.width, rank_, size_);
     const std::byte* const from = o.send + part.first * o.width;
     std::memcpy(stage, from, own.begin * o.width);
@@ -332,22 +336,22 @@ void Collector::find_stages(const Part& part) {
   for (uint32_t q = 0; q < size_; ++q) sources_[q] = stage(q, part.turn);
 }
 
-// Each rank reduces its slice to where it wants it, and into its own stage, where the others find it and it is sent from.
+// Each rank reduces its slice to where it wants it, and to where the others find it and it is sent from: mostly its own stage.
 Status Collector::sum_slice(const Operation& o, const Part& part) {
   find_stages(part);
   sources_[rank_] = o.send + part.first * o.width;
   const Slice own(part.count, o.width, rank_, size_);
   const uint64_t skip = own.begin * o.width;
-  std::byte* const outs[] = {stage(rank_, part.turn) + skip,
+  std::byte* const outs[] = {sums_of(o, part, rank_) + skip,
                              o.recv == nullptr ? nullptr : o.recv + part.first * o.width + skip};
-  if (!reduce(o, skip, own.end - own.begin, {outs, o.recv == nullptr ? size_t{1} : size_t{2}}))
-    return member_.failure();
+  const bool both = o.recv != nullptr && outs[0] != outs[1];
+  if (!reduce(o, skip, own.end - own.begin, {outs, both ? size_t{2} : size_t{1}})) return member_.failure();
   return bridge_ == nullptr ? Status() : cross_results(o, part);
 }
 
 // Those who get the result collect the other slices.
 Status Collector::collect_slices(const Operation& o, const Part& part) {
-  if (o.recv == nullptr) return {};
+  if (o.recv == nullptr || alone_) return {};
   for (uint32_t q = 0; q < size_; ++q) {
     if (q == rank_) continue;
     const Slice slice(part.count, o.width, q, size_);

@@ -95,7 +95,16 @@ class Collector {
   // A piece's contributions begin: they lie on this rank's stage, and those of other hosts are on their way.
   Status begin_part(const Operation& operation, const Part& part);
   std::byte* stage(uint32_t rank, uint32_t turn) noexcept {
-    return member_.segment().stage(rank, turn, stages);
+    return member_.segment().stage(rank, turn, stages_);
+  }
+
+  static bool is_sum(const Operation& operation) noexcept {
+    return operation.kind == TN_COMM_ALL_REDUCE || operation.kind == TN_COMM_REDUCE;
+  }
+  // Where the sums of `rank`'s slice of a piece are made, or come to.
+  std::byte* sums_of(const Operation& operation, const Part& part, uint32_t rank) noexcept {
+    return alone_ && operation.recv != nullptr ? operation.recv + part.first * operation.width
+                                               : stage(rank, part.turn);
   }
 
   // What others need of this rank's board or stage goes to their hosts, and what this host needs of theirs comes.
@@ -128,8 +137,9 @@ class Collector {
   uint32_t turn_ = 0;     // of boards
   uint64_t brought_ = 0;  // bytes that the boards of the group that has begun would have to hold
   uint32_t stage_ = 0;    // of stages
-  // Pieces of which a rank holds contributions or sums at a time.
-  static constexpr uint32_t stages = 4;
+  const Stages&
+      stages_;        // as many pieces as have parts: a rank holds contributions or sums of so many at a time
+  const bool alone_;  // on its host, and there are others
   // Of the pieces begun, in their order: contributions, and sums.
   std::deque<Bridge::Transfers> under_way_{}, results_{};
   std::vector<const std::byte*> sources_, moved_sources_;

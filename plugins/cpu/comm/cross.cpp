@@ -3,6 +3,8 @@
 //
 // Where all ranks of a host need the same bytes, one of them receives them for all: its agent for that sender. Where each
 // needs other bytes (its slice, its block), each receives its own.
+// A rank that is alone on its host has no mates who read its stage: it sends sums from its caller's memory, and receives them there.
+// What it sends of a buffer that the sums come to, too, is gone before the sum can be there that was made of it.
 // Invariant: a part of a rank's stage lands where it would lie if that rank were here, and two ranks of a host never write
 // the same bytes.
 #include "collect.hpp"
@@ -44,10 +46,11 @@ Status Collector::cross_boards(uint64_t data_bytes) {
 }
 
 Status Collector::cross_contributions(const Operation& o, const Part& part) {
-  std::byte* const own = stage(rank_, part.turn);
+  const bool reduces_slices = is_sum(o);
+  const std::byte* const own =
+      alone_ && reduces_slices ? o.send + part.first * o.width : stage(rank_, part.turn);
   const Slice mine(part.count, o.width, rank_, size_);
   const bool scatters = o.kind == TN_COMM_REDUCE_SCATTER || o.kind == TN_COMM_ALL_TO_ALL;
-  const bool reduces_slices = o.kind == TN_COMM_ALL_REDUCE || o.kind == TN_COMM_REDUCE;
   const auto root = static_cast<uint32_t>(o.root);
   const bool gives = o.kind == TN_COMM_ALL_GATHER || (o.kind == TN_COMM_BROADCAST && root == rank_);
   if (gives) leave_for_hosts(own, part.stride);
@@ -70,7 +73,7 @@ Status Collector::cross_contributions(const Operation& o, const Part& part) {
 // All ranks want all slices; the root of a reduce alone wants them there.
 Status Collector::cross_results(const Operation& o, const Part& part) {
   const Slice mine(part.count, o.width, rank_, size_);
-  const std::byte* const own = stage(rank_, part.turn) + mine.begin * o.width;
+  const std::byte* const own = sums_of(o, part, rank_) + mine.begin * o.width;
   const uint64_t own_bytes = (mine.end - mine.begin) * o.width;
   const auto root = static_cast<uint32_t>(o.root);
   const bool to_all = o.kind == TN_COMM_ALL_REDUCE;
@@ -82,7 +85,7 @@ Status Collector::cross_results(const Operation& o, const Part& part) {
   for (const uint32_t q : bridge_->far()) {
     if (!(to_all ? receives_for_host(q) : root == rank_)) continue;
     const Slice slice(part.count, o.width, q, size_);
-    come(q, stage(q, part.turn) + slice.begin * o.width, (slice.end - slice.begin) * o.width);
+    come(q, sums_of(o, part, q) + slice.begin * o.width, (slice.end - slice.begin) * o.width);
   }
   return begin_crossing(results_.emplace_back(*bridge_));
 }

@@ -158,7 +158,7 @@ bool reads(Member& member, uint32_t q) {
 bool reads_quickly(Member& member, uint32_t q) {
   constexpr uint64_t bytes = 64 << 10;
   constexpr int tries = 8;
-  const std::byte* const theirs = member.segment().stage(q, 0, 1);
+  const std::byte* const theirs = member.segment().stage(q, 0, member.segment().layout().near);
   const auto address = member.slot(q).base + static_cast<uint64_t>(theirs - member.segment().base());
   std::vector<std::byte> room(bytes);
   uint64_t read = UINT64_MAX, copied = UINT64_MAX;
@@ -360,7 +360,7 @@ Result<Joined> Segments::join(Attempt& attempt) {
   member.look_around(ranks_on(member.processors()));
   if (!attempt.hosts) return out;
   out.bridge = TN_TRY(Bridge::build(member, *std::move(attempt.hosts), attempt.notices,
-                                    attempt.where.interface, attempt.deadline));
+                                    attempt.where.interface, memory, attempt.deadline));
   return out;
 }
 

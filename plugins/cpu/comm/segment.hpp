@@ -117,12 +117,20 @@ struct Header {
   Failure failure;
 };
 
+// A rank's room for pieces under way, which is cut into equal parts.
+struct Stages {
+  uint64_t bytes;
+  uint32_t parts;
+  uint32_t late;  // pieces whose sums travel while others are summed
+};
+
 // What lies where, for `size` ranks.
 struct Layout {
   explicit Layout(uint32_t size) noexcept;
-  uint64_t slots, boards, channels, rings, stages, bytes;  // offsets, and the whole
-  uint64_t ring_bytes;                                     // of one pair
-  uint64_t stage_bytes;                                    // of all stages of a rank
+  uint64_t slots, boards, channels, rings, stages;  // offsets
+  uint64_t bytes, far_bytes;  // the whole: of ranks on one host, and where some are on others
+  uint64_t ring_bytes;        // of one pair
+  Stages near, far;           // in one and the other
 };
 
 // A segment as this process maps it: once, however many ranks it has here.
@@ -130,7 +138,7 @@ class Segment {
  public:
   static constexpr uint32_t most_ranks = Slot::most_ranks;
 
-  // TN_NO_MEMORY. [any-thread; may block; may fail]
+  // An address range for far_bytes, of which `bytes` are there. TN_NO_MEMORY. [any-thread; may block; may fail]
   static Result<std::shared_ptr<Segment>> map(const system::Fd& memory, uint32_t size);
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -149,9 +157,9 @@ class Segment {
   std::byte* ring(uint32_t from, uint32_t to) noexcept {
     return base_ + layout_.rings + (uint64_t{from} * size_ + to) * layout_.ring_bytes;
   }
-  // One of the equal parts that a rank's room is cut into.
-  std::byte* stage(uint32_t rank, uint32_t turn, uint32_t parts) noexcept {
-    return base_ + layout_.stages + rank * layout_.stage_bytes + turn % parts * (layout_.stage_bytes / parts);
+  // One of a rank's parts.
+  std::byte* stage(uint32_t rank, uint32_t turn, const Stages& of) noexcept {
+    return base_ + layout_.stages + rank * of.bytes + turn % of.parts * (of.bytes / of.parts);
   }
   // All of it; two hosts with as many ranks have the same parts at the same offsets.
   std::byte* base() noexcept { return base_; }

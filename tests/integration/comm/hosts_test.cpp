@@ -96,6 +96,29 @@ TEST_CASE("hosts: what does not fit into one stage goes in pieces") {
   });
 }
 
+// Stages are written again behind one another's backs here, of sums that are late and of what comes between them.
+TEST_CASE("hosts: sums of more than all stages hold, with others between them") {
+  NEEDS_HOSTS();
+  for (const char* map : {"ab", "aab"}) {
+    together_on(map, [](Rank& r) -> Status {
+      const Task sum{.kind = TN_COMM_ALL_REDUCE, .dtype = i32, .count = 5'000'003};
+      for (const bool in_place : {false, true}) {
+        Task all = sum, one = sum;
+        all.in_place = in_place;
+        one.in_place = in_place;
+        one.kind = TN_COMM_REDUCE;
+        one.root = r.size - 1;
+        TN_TRY(perform(r, r.comm, r.stream, all));
+        TN_TRY(perform(r, r.comm, r.stream,
+                       {.kind = TN_COMM_BROADCAST, .dtype = f32, .count = 300'001, .root = 1}));
+        TN_TRY(perform(r, r.comm, r.stream, one));
+        TN_TRY(perform(r, r.comm, r.stream, {.kind = TN_COMM_ALL_REDUCE, .dtype = f32, .count = 200'001}));
+      }
+      return {};
+    });
+  }
+}
+
 TEST_CASE("hosts: sums have the bits that one host gives") {
   NEEDS_HOSTS();
   struct Case {
