@@ -92,7 +92,8 @@ std::string preferences_text(uint32_t preferences) {
   std::string of;
   if ((preferences & TN_PREFERS_CHANNELS_LAST_F32) != 0) of = "f32";
   if ((preferences & TN_PREFERS_CHANNELS_LAST_HALF) != 0) of += of.empty() ? "halves" : " and halves";
-  return of.empty() ? "" : "      prefers images of " + of + " with channels last\n";
+  const char* const filters = (preferences & TN_PREFERS_FILTERS_DENSE) != 0 ? ", filters as they come" : "";
+  return of.empty() ? "" : "      prefers images of " + of + " with channels last" + filters + "\n";
 }
 
 std::string limit_text(uint64_t limit) { return limit == 0 ? "unlimited" : std::to_string(limit); }

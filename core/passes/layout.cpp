@@ -28,6 +28,7 @@ class Layout {
         name_(options.prefer),
         strided_(name_ == "nhwc"),
         filters_(strided_ && options.filters),
+        any_asks_(std::any_of(g_.nodes().begin(), g_.nodes().end(), asks)),
         forms_(g_.values().size()) {}
 
   Result<Rewritten> run() && {
@@ -71,7 +72,8 @@ class Layout {
 
   // What is the same in both orders before it is repeated. It has no form until somebody reads it.
   bool waits(const Graph::Node& node) const {
-    return strided_ && node.op == Op::broadcast_to && is_image(node.outputs[0]) && !is_image(node.inputs[0]);
+    return strided_ && any_asks_ && node.op == Op::broadcast_to && is_image(node.outputs[0]) &&
+           !is_image(node.inputs[0]);
   }
   void write_waiting(uint32_t old, bool as_placed) {
     if (forms_[old].dense.index != TN_ABSENT || is_placed(old)) return;
@@ -83,7 +85,7 @@ class Layout {
     out_.note(called(g_, node), std::string(name(node.op)) + " in " + name_, "what reads it lies so");
   }
 
-  // Whose operands the device would have in its order: images, and filters if it says so.
+  // Whose operands the device would have in its order: images, and filters unless it says otherwise.
   static bool asks(const Graph::Node& node) { return graph::columns_of(node.op).family == Family::CONV; }
   bool is_filter(const Graph::Node& node, bool output, size_t i) const {
     if (!asks(node)) return false;
@@ -199,7 +201,7 @@ class Layout {
   Rewriter& out_;
   const Graph& g_;
   std::string name_;
-  bool strided_, filters_;
+  bool strided_, filters_, any_asks_;
   std::vector<Forms> forms_;  // by old value
   std::vector<Placement> placements_{};
 };

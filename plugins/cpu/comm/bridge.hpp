@@ -35,8 +35,9 @@ class Bridge {
   // where it is not. [any-thread; may block; may fail]
   static Result<const between::Engine*> find_engine();
 
-  // Makes room for what crosses in `memory`, the segment's, and connects; then all ranks have connected. TN_UNSUPPORTED without an engine, with the remedy; TN_INVALID when there are
-  // several machines and no interface was named; TN_PEER_LOST, TN_TIMEOUT. A failure is the member's.
+  // Makes room for what crosses in `memory`, the segment's, and connects; then all ranks have connected. TN_UNSUPPORTED
+  // without an engine, with the remedy; TN_INVALID when there are several machines and no interface was named; TN_NO_MEMORY,
+  // TN_PEER_LOST, TN_TIMEOUT. A failure is the member's.
   // [all ranks; blocks; may fail]
   static Result<std::unique_ptr<Bridge>> build(Member& member, Hosts hosts, const Notices& notices,
                                                const std::string& interface, const system::Fd& memory,

@@ -256,14 +256,19 @@ Status Collector::push_slice(const Operation& o, uint32_t index) {
 }
 
 Status Collector::run_staged(std::span<const Operation> operations) {
-  Status done;
-  for (uint32_t i = 0; i < operations.size() && done.ok(); ++i) {
+  // After a failure, or without memory, some are under way: they end before the caller has its buffers back.
+  struct Ending {
+    Collector& own;
+    ~Ending() {
+      own.under_way_.clear();
+      own.results_.clear();
+    }
+  } const ending{*this};
+  for (uint32_t i = 0; i < operations.size(); ++i) {
     gather_factors(operations[i], i);
-    done = pass_stages(operations[i]);
+    TN_TRY(pass_stages(operations[i]));
   }
-  under_way_.clear();  // after a failure some are
-  results_.clear();
-  return done;
+  return {};
 }
 
 // Pieces go through the stages one behind the other. In round k piece k is summed, or delivered, and the sums of the one `late` before
@@ -279,7 +284,8 @@ Status Collector::pass_stages(const Operation& o) {
     return Part{
         .first = k * in_one, .count = n, .stride = n * o.width, .turn = stage_ + static_cast<uint32_t>(k)};
   };
-  const uint64_t late = sums ? stages_.late : 0, ahead = stages_.parts - std::max<uint64_t>(late, 1);
+  const uint64_t late = sums ? std::min<uint64_t>(stages_.late, pieces) : 0,
+                 ahead = stages_.parts - std::max<uint64_t>(late, 1);
   uint64_t begun = 0;
   const auto begin_until = [&](uint64_t end) -> Status {
     for (; begun < std::min(end, pieces); ++begun) TN_TRY(begin_part(o, part_at(begun)));

@@ -138,7 +138,7 @@ class Collector {
   uint64_t brought_ = 0;  // bytes that the boards of the group that has begun would have to hold
   uint32_t stage_ = 0;    // of stages
   const Stages&
-      stages_;        // as many pieces as have parts: a rank holds contributions or sums of so many at a time
+      stages_;  // cut into as many parts as there are pieces whose contributions or sums a rank holds at a time
   const bool alone_;  // on its host, and there are others
   // Of the pieces begun, in their order: contributions, and sums.
   std::deque<Bridge::Transfers> under_way_{}, results_{};

@@ -2,7 +2,7 @@
 // join.hpp: how ranks find the segment of their communicator, and each other.
 //
 // An id names a memory without a name: a descriptor in the process that made the id. Whoever comes first gives it its size
-// and its pages, all take their slots, look at each other, and start when everyone has.
+// and its pages, all take their slots, look at each other, and start when everyone has. A bridge adds pages.
 // A rank that finds the id to be of another host says so in the store. Then all tell where they are, each host has a segment
 // of its own, and bridges lie between them. When all are on one host the store is not written.
 // Invariant: `join` succeeds on all ranks, or fails on all that are still there, within the timeout.

@@ -2,7 +2,7 @@
 // segment.cpp: sizes, and mapping.
 //
 // What grows with the square of the ranks is cut down with their number: 4 MiB for 2 ranks, 20 for 8, 67 for 256; between hosts
-// 32 MiB for 2 ranks, 36 for 8, 83 for 256.
+// 32 MiB for 2 ranks, 36 for 8, 67 for 256.
 // Invariant: two processes that know the number of ranks agree on every offset.
 #include "segment.hpp"
 
@@ -42,7 +42,7 @@ Layout::Layout(uint32_t size) noexcept {
           .late = 1};
   far.bytes = std::clamp<uint64_t>(std::bit_floor(all_far_stages / ranks), 128 << 10, 16 << 20);
   far.parts = std::clamp<uint32_t>(static_cast<uint32_t>(far.bytes / far_piece), 4, 32);
-  far.late = far.parts / 2;
+  far.late = far.parts == 4 ? 1 : far.parts / 2;
   slots = rounded(sizeof(Header));
   boards = slots + rounded(ranks * sizeof(Slot));
   channels = boards + rounded(ranks * 2 * sizeof(Board));

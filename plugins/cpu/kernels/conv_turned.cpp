@@ -7,7 +7,7 @@
 // Invariant: the same products are summed as in the gradient, for every element.
 #include "conv.hpp"
 
-#include <tenon/author/text.hpp>
+#include <algorithm>
 
 namespace tenon::cpu {
 namespace {
