@@ -349,8 +349,8 @@ Result<Joined> Segments::join(Attempt& attempt) {
     return Status(TN_UNSUPPORTED, text(attempt.ticket.size, " ranks; at most ", Segment::most_ranks));
   TN_TRY(find_id(attempt));
   Joined out;
-  const system::Fd memory =
-      TN_TRY(open_memory(attempt.id));  // until all have tried its door, and bridges have room
+  // Until all have tried its door, and bridges have room.
+  const system::Fd memory = TN_TRY(open_memory(attempt.id));
   out.member = TN_TRY(enter(memory, attempt));
   Member& member = *out.member;
   TN_TRY(await_mates(attempt, member));

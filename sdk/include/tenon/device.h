@@ -56,8 +56,7 @@ typedef struct tn_device_limits {
 } tn_device_limits;
 #define TN_PREFERS_CHANNELS_LAST_F32 1u  /* convolutions of f32 are quickest where images lie as NHWC */
 #define TN_PREFERS_CHANNELS_LAST_HALF 2u /* those of f16 and bf16 */
-#define TN_PREFERS_FILTERS_DENSE \
-  4u /* their filters stay as [O, C, R, S] then; without it they lie as images do */
+#define TN_PREFERS_FILTERS_DENSE 4u      /* their filters stay as [O, C, R, S] then, else they go along */
 
 typedef struct tn_memory_info {
   uint32_t size;
