@@ -29,10 +29,10 @@ class OwnMemory {
     constexpr size_t line = 64;
     const auto [begin, end] = range_of("tenon communicator");
     std::vector<uint64_t> words((end - begin) / sizeof(uint64_t));
-    if (pread(file_, words.data(), end - begin, static_cast<off_t>(begin)) !=
-        static_cast<ssize_t>(end - begin))
-      return 0;
-    for (size_t i = 0; i < words.size(); i += line / sizeof(uint64_t)) {
+    // The range goes on behind the memory: what only ranks on several hosts have.
+    const ssize_t read = pread(file_, words.data(), end - begin, static_cast<off_t>(begin));
+    words.resize(read < 0 ? 0 : static_cast<size_t>(read) / sizeof(uint64_t));
+    for (size_t i = 0; i + 1 < words.size(); i += line / sizeof(uint64_t)) {
       if (words[i] == number && words[i + 1] == 1) return begin + i * sizeof(uint64_t);
     }
     return 0;
