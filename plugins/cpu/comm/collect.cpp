@@ -284,7 +284,7 @@ Status Collector::pass_stages(const Operation& o) {
     return Part{
         .first = k * in_one, .count = n, .stride = n * o.width, .turn = stage_ + static_cast<uint32_t>(k)};
   };
-  const uint64_t late = sums ? std::min<uint64_t>(stages_.late, pieces) : 0,
+  const uint64_t late = sums ? std::min<uint64_t>(stages_.parts / 4, pieces) : 0,
                  ahead = stages_.parts - std::max<uint64_t>(late, 1);
   uint64_t begun = 0;
   const auto begin_until = [&](uint64_t end) -> Status {

@@ -137,9 +137,8 @@ class Collector {
   uint32_t turn_ = 0;     // of boards
   uint64_t brought_ = 0;  // bytes that the boards of the group that has begun would have to hold
   uint32_t stage_ = 0;    // of stages
-  const Stages&
-      stages_;  // cut into as many parts as there are pieces whose contributions or sums a rank holds at a time
-  const bool alone_;  // on its host, and there are others
+  const Stages& stages_;  // a part for each piece of which a rank holds contributions or sums
+  const bool alone_;      // on its host, and there are others
   // Of the pieces begun, in their order: contributions, and sums.
   std::deque<Bridge::Transfers> under_way_{}, results_{};
   std::vector<const std::byte*> sources_, moved_sources_;

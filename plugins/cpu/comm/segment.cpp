@@ -16,8 +16,8 @@ namespace tenon::cpu::comm {
 namespace {
 
 constexpr uint64_t all_stages = 16 << 20, all_rings = 8 << 20;
-// Between hosts a piece is seen when threads get a processor, which they share with what computes: up to two turns of 4 ms on each
-// side. Meanwhile the link carries what is under way: 8 MB last 6 ms at 10 Gbit/s.
+// Between hosts a piece is seen when threads get a processor, which they share with what computes. Meanwhile the link carries what is
+// under way.
 constexpr uint64_t all_far_stages = 32 << 20, far_piece = 512 << 10;
 
 constexpr uint64_t rounded(uint64_t bytes) {
@@ -37,12 +37,9 @@ bool Failure::set(int32_t why, std::string_view said) noexcept {
 Layout::Layout(uint32_t size) noexcept {
   const uint64_t ranks = size, pairs = ranks * ranks;
   ring_bytes = std::clamp<uint64_t>(std::bit_floor(all_rings / pairs), 128, 64 << 10);
-  near = {.bytes = std::clamp<uint64_t>(std::bit_floor(all_stages / ranks), 128 << 10, 2 << 20),
-          .parts = 4,
-          .late = 1};
+  near = {.bytes = std::clamp<uint64_t>(std::bit_floor(all_stages / ranks), 128 << 10, 2 << 20), .parts = 4};
   far.bytes = std::clamp<uint64_t>(std::bit_floor(all_far_stages / ranks), 128 << 10, 16 << 20);
   far.parts = std::clamp<uint32_t>(static_cast<uint32_t>(far.bytes / far_piece), 4, 32);
-  far.late = far.parts == 4 ? 1 : far.parts / 2;
   slots = rounded(sizeof(Header));
   boards = slots + rounded(ranks * sizeof(Slot));
   channels = boards + rounded(ranks * 2 * sizeof(Board));

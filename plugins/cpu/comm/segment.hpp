@@ -121,7 +121,6 @@ struct Header {
 struct Stages {
   uint64_t bytes;
   uint32_t parts;
-  uint32_t late;  // pieces whose sums travel while others are summed
 };
 
 // What lies where, for `size` ranks.

@@ -6,8 +6,7 @@
 // that libraries tune most.
 // Invariant: the same products are summed as in the gradient, for every element.
 #include "conv.hpp"
-
-#include <algorithm>
+#include "move.hpp"
 
 namespace tenon::cpu {
 namespace {
@@ -19,71 +18,29 @@ std::array<int64_t, 2> turned_pad(const Conv& conv, const std::array<int64_t, 2>
   return out;
 }
 
-int64_t taps_of(const Conv& conv) noexcept { return conv.weights.dims[2] * conv.weights.dims[3]; }
-
-// [O, I, R, S], however it lies, to [R, S, O, I], both of R and S from their ends.
-struct Turn {
-  Four dims{}, strides{};
-
-  // Of filters [first, end).
-  template <class T>
-  void run(const T* from, T* to, int64_t first, int64_t end) const noexcept {
-    const auto [filters, channels, rows, columns] = dims;
-    for (int64_t o = first; o < end; ++o) {
-      T* out = to + o * channels;
-      for (int64_t r = rows; r-- > 0;) {
-        for (int64_t s = columns; s-- > 0; out += filters * channels) {
-          const T* const in = from + o * strides[0] + r * strides[2] + s * strides[3];
-          for (int64_t i = 0; i < channels; ++i) out[i] = in[i * strides[1]];
-        }
-      }
-    }
-  }
-  void run(uint32_t dtype, const std::byte* from, std::byte* to, int64_t first, int64_t end) const noexcept {
-    if (author::dtype_bits(dtype) == 16)
-      run(reinterpret_cast<const uint16_t*>(from), reinterpret_cast<uint16_t*>(to), first, end);
-    else
-      run(reinterpret_cast<const uint32_t*>(from), reinterpret_cast<uint32_t*>(to), first, end);
-  }
-};
-
-class TurnStep final : public Step {
- public:
-  TurnStep(const Turn& turn, uint32_t dtype, const Place& from, const Place& to)
-      : turn_(turn), dtype_(dtype), from_(from), to_(to) {}
-
-  Status run(const Run& run) const override {
-    const auto [filters, channels, rows, columns] = turn_.dims;
-    const auto each = static_cast<uint64_t>(channels * rows * columns);
-    run.team.run(static_cast<uint64_t>(filters), std::max<uint64_t>(1, parallel_grain / each),
-                 [&](uint64_t first, uint64_t end) {
-                   turn_.run(dtype_, run.at(from_), run.at(to_), static_cast<int64_t>(first),
-                             static_cast<int64_t>(end));
-                 });
-    return {};
-  }
-  std::string engine() const override { return "turn"; }
-
- private:
-  Turn turn_;
-  uint32_t dtype_;
-  Place from_, to_;
-};
-
-// The weights' bytes turned: now where they are constant, else by a step of each run.
+// The weights as dense [O, R, S, I], both of R and S from their ends: now where they are constant, else by a step of each run.
 Place turned_weights(Builder& builder, const ConvTensor& weights, Steps& steps) {
-  const Turn turn{.dims = weights.dims, .strides = weights.strides};
-  uint64_t count = 1;
-  for (const int64_t dim : weights.dims) count *= static_cast<uint64_t>(dim);
-  const uint64_t bytes = author::dtype_bytes(weights.dtype, count);
-  if (weights.place.kind == Place::Kind::constant) {
-    auto made = std::make_unique<std::byte[]>(bytes);
-    turn.run(weights.dtype, weights.place.constant + weights.place.offset, made.get(), 0, weights.dims[0]);
-    return builder.constant(std::move(made));
+  const auto [filters, channels, rows, columns] = weights.dims;
+  const auto [filter, channel, row, column] = weights.strides;
+  const View from(weights.dtype, Four{filters, rows, columns, channels},
+                  Four{filter, -row, -column, channel});
+  const View to = View::dense(weights.dtype, from.count());
+  const uint64_t width = from.element_bytes(), bytes = from.count() * width;
+  const Place last =
+      weights.place.plus(static_cast<uint64_t>((rows - 1) * row + (columns - 1) * column) * width);
+  if (last.kind != Place::Kind::constant) {
+    const Place room = builder.scratch(bytes);
+    steps.push_back(move_step(last, from, room, to));
+    return room;
   }
-  const Place room = builder.scratch(bytes);
-  steps.push_back(std::make_unique<TurnStep>(turn, weights.dtype, weights.place, room));
-  return room;
+  auto made = std::make_unique<std::byte[]>(bytes);
+  std::byte* out = made.get();
+  from.for_runs(0, from.count(), [&](int64_t offset, uint64_t length, int64_t step) {
+    const std::byte* const in = last.constant + last.offset + offset * static_cast<int64_t>(width);
+    move_run(from.element_bytes())(out, 1, in, step, length);
+    out += length * width;
+  });
+  return builder.constant(std::move(made));
 }
 
 }  // namespace
@@ -105,12 +62,12 @@ Conv turned(Builder& builder, const Conv& conv, Steps& steps) {
   std::swap(out.image, out.result);
   const auto [filters, channels, rows, columns] = conv.weights.dims;
   out.weights.dims = {channels, filters, rows, columns};
-  if (taps_of(conv) == 1) {
+  if (rows * columns == 1) {
     std::swap(out.weights.strides[0], out.weights.strides[1]);
     return out;
   }
   out.weights.place = turned_weights(builder, conv.weights, steps);
-  out.weights.strides = {1, channels, columns * filters * channels, filters * channels};
+  out.weights.strides = {1, rows * columns * channels, columns * channels, channels};
   return out;
 }
 

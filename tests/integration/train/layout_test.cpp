@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Images of a step lie as its device prefers unless a strategy says how, and the step learns the same.
+// Images of a step lie as its device prefers unless a strategy says how, filters with them unless it would rather not, and the step
+// learns the same.
 #include "integration/device.hpp"
 #include "integration/train/model.hpp"
 
@@ -36,8 +37,8 @@ float train(Executor& executor) {
   return loss;
 }
 
-bool is_channels_last(const Executor& executor) {
-  return executor.explain().find("conv2d in nhwc") != std::string::npos;
+bool tells(const Executor& executor, const char* what) {
+  return executor.explain().find(what) != std::string::npos;
 }
 
 }  // namespace
@@ -59,7 +60,11 @@ TEST_CASE("layout: images lie as the device prefers, unless a strategy says how"
     const float loss = train(executor);
     if (layout == "nchw") expected = loss;
     CHECK(loss == doctest::Approx(expected).epsilon(1e-4));
-    const bool prefers = (device.limits().preferences & TN_PREFERS_CHANNELS_LAST_F32) != 0;
-    CHECK(is_channels_last(executor) == (layout == "nhwc" || (layout == "auto" && prefers)));
+    const uint32_t preferences = device.limits().preferences;
+    const bool last =
+        layout == "nhwc" || (layout == "auto" && (preferences & TN_PREFERS_CHANNELS_LAST_F32) != 0);
+    CHECK(tells(executor, "conv2d in nhwc") == last);
+    CHECK(tells(executor, "conv2.w: converted to nhwc") ==
+          (last && (preferences & TN_PREFERS_FILTERS_DENSE) == 0));
   }
 }

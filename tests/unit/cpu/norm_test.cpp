@@ -16,8 +16,9 @@ const std::vector<uint32_t> float_dtypes = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYP
 const std::vector<Dims> images = {
     {2, 3, 5, 7}, {4, 1, 40, 41}, {3, 70, 4, 4}, {2, 1030, 2, 1}, {5, 64, 9, 9}};
 
-// [an activation's gradient, then batch_norm_grad]; `shared`: the activation's gradient is wanted, too.
-Nodes backward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool shared) {
+// [an activation's gradient, then batch_norm_grad]; `joined`: of a sum of two gradients; `shared`: the activation's gradient is
+// wanted, too.
+Nodes backward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool joined, bool shared) {
   Nodes g;
   const Dims strides = strides_of(lies, dims), channels = {dims[1]};
   const uint32_t statistics = statistics_of(dtype);
@@ -27,7 +28,13 @@ Nodes backward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool
                inverse = g.input(random, statistics, channels, {}, 0.5L, 2);
   const size_t dz = g.value(dtype, dims, strides), dx = g.value(dtype, dims, strides),
                dscale = g.value(statistics, channels), dbias = g.value(statistics, channels);
-  g.nodes.push_back({TN_OP_relu_grad, {dy, y}, {dz}});
+  size_t whole = dy;
+  if (joined) {
+    const size_t other = g.input(random, dtype, dims, strides);
+    whole = g.value(dtype, dims, strides);
+    g.nodes.push_back(add(dy, other, whole));
+  }
+  g.nodes.push_back({TN_OP_relu_grad, {whole, y}, {dz}});
   g.nodes.push_back({TN_OP_batch_norm_grad, {dz, x, scale, mean, inverse}, {dx, dscale, dbias}});
   g.wanted = {dx, dscale, dbias};
   if (shared) g.wanted.push_back(dz);
@@ -127,7 +134,9 @@ TEST_CASE("batch norm: with a residual and an activation in one step it equals i
   }
 }
 
-TEST_CASE("batch norm's gradient: after an activation's in one step it equals its parts, bit for bit") {
+TEST_CASE(
+    "batch norm's gradient: after an activation's, and gradients that join, in one step it equals its parts, "
+    "bit for bit") {
   Random random(tenon::test::seed());
   for (const Strategy& strategy : engines()) {
     CAPTURE(strategy.name());
@@ -135,8 +144,10 @@ TEST_CASE("batch norm's gradient: after an activation's in one step it equals it
     for (const uint32_t dtype : float_dtypes) {
       for (const Dims& dims : images) {
         for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
-          for (const bool shared : {false, true})
-            check_same(bench, backward(random, dtype, dims, lies, shared));
+          for (const bool joined : {false, true}) {
+            for (const bool shared : {false, true})
+              check_same(bench, backward(random, dtype, dims, lies, joined, shared));
+          }
         }
       }
     }
@@ -170,7 +181,7 @@ TEST_CASE("norms: generated code and loops of one instruction set give the same 
     for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16}) {
       for (const Dims& dims : images) {
         all.push_back(forward(random, dtype, dims, Lies::pixels, random() % 2 == 0, TN_OP_relu));
-        all.push_back(backward(random, dtype, dims, Lies::pixels, random() % 2 == 0));
+        all.push_back(backward(random, dtype, dims, Lies::pixels, random() % 2 == 0, random() % 2 == 0));
       }
       for (const Dims& dims : {Dims{7, 33}, Dims{3, 1024}, Dims{2, 2500}, Dims{30, 1}}) {
         for (const uint32_t op : {TN_OP_layer_norm, TN_OP_rms_norm})
@@ -200,7 +211,7 @@ TEST_CASE("norms: the number of threads changes no bit") {
   std::vector<Nodes> all;
   for (const Lies lies : {Lies::planes, Lies::pixels}) {
     all.push_back(forward(random, TN_DTYPE_f32, {6, 20, 60, 61}, lies, true, TN_OP_relu));
-    all.push_back(backward(random, TN_DTYPE_bf16, {4, 3, 200, 201}, lies, true));
+    all.push_back(backward(random, TN_DTYPE_bf16, {4, 3, 200, 201}, lies, true, true));
   }
   all.push_back(residual_norm(random, TN_DTYPE_f32, {600, 300}, TN_OP_layer_norm, true));
   all.push_back(row_gradient(random, TN_DTYPE_f32, {600, 300}));
