@@ -77,6 +77,9 @@ Status check_target(const CommTarget& target) {
   if (!std::isfinite(contention.slowed) || contention.slowed < 1)
     return wrong(target.name + ": contention.slowed = " + std::to_string(contention.slowed) +
                  " times as long: 1 or more");
+  if (!std::isfinite(contention.delay_ns) || contention.delay_ns < 0)
+    return wrong(target.name + ": contention.delay_ns = " + std::to_string(contention.delay_ns) +
+                 " is no time: 0 or more");
   if (!std::isfinite(target.division.ns_per_byte) || target.division.ns_per_byte < 0)
     return wrong(target.name + ": division.ns_per_byte = " + std::to_string(target.division.ns_per_byte) +
                  " is no time: 0 or more");

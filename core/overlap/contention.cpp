@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// contention.cpp: fills of memory, one after the other without a pause, stand for computing: first alone, then beside a collective.
+// contention.cpp: fills of memory, one after the other without a pause, stand for computing: first alone, then beside a collective,
+// a short one and a long one.
 //
 // Invariant: while either runs the host sleeps, since what it does would give the other a turn that it has not in a step.
 #include "overlap/contention.hpp"
@@ -15,20 +16,27 @@ namespace tenon::overlap {
 namespace {
 
 constexpr uint64_t filled = 4 << 20;
-constexpr double turns = 20;   // of computing, in the time that a collective takes alone
-constexpr double longer = 12;  // times as long computing goes on beside it
-constexpr int repeats = 4;
-constexpr double little_lost = 0.05, little_slower = 1.1;  // what measuring may be off by
+constexpr double turn_ns = 500'000;
+constexpr uint32_t turns_alone = 20;
+// Of collectives: a short one tells what delays it whatever its size, a long one what slows its bytes.
+constexpr double short_ns = 400'000, long_ns = 40'000'000;
+constexpr double least_beside_ns = 40'000'000,
+                 longer = 3;  // computing goes on beside it: so long, times as long
+constexpr int short_repeats = 5, long_repeats = 3;
+// Of a collective's bytes: fewer that moved beside computing mean that another rank computed for longer than this one.
+constexpr double least_moved = 0.25;
+// What measuring may be off by.
+constexpr double little_lost = 0.05, little_slower = 1.1, little_delay_ns = 100'000;
 
 class Computing {
  public:
-  // What takes about `turn_ns` alone is a turn.
-  static Result<Computing> open(Device& device, double turn_ns) {
+  // Fills that take about turn_ns alone are a turn.
+  static Result<Computing> open(Device& device) {
     Computing out;
     out.stream_ = TN_TRY(device.stream({.name = "contention"}));
     out.memory_ = TN_TRY(device.allocate(out.stream_, filled));
     TN_TRY(out.stream_.fill(out.memory_));  // its pages are there
-    const double fill_ns = TN_TRY(out.turn_ns(8));
+    const double fill_ns = TN_TRY(out.time_of_turn(8));
     out.fills_ = static_cast<uint32_t>(std::clamp(turn_ns / fill_ns, 1.0, 1024.0));
     return out;
   }
@@ -52,7 +60,7 @@ class Computing {
     return out;
   }
   // Of a turn alone.
-  Result<double> turn_ns(uint32_t count) {
+  Result<double> time_of_turn(uint32_t count) {
     TN_TRY(run(count));
     const std::vector<uint64_t> times = TN_TRY(over());
     return std::max(1.0, static_cast<double>(times.back() - times.front()) / count);
@@ -65,67 +73,95 @@ class Computing {
   std::vector<Point> marks_{};
 };
 
-// What a collective took beside computing, and what of that went into computing.
-struct Beside {
-  double ns = 0, computed_ns = 0;
+// How many turns that begin at `times`, and end where the next one begins, are over by `time`.
+double turns_by(const std::vector<uint64_t>& times, uint64_t time) {
+  const auto next = std::upper_bound(times.begin(), times.end(), time);
+  if (next == times.begin()) return 0;
+  const double whole = static_cast<double>(next - times.begin() - 1);
+  if (next == times.end()) return whole;
+  const double turn = static_cast<double>(*next - *std::prev(next));
+  return whole + static_cast<double>(time - *std::prev(next)) / turn;
+}
+
+class Measuring {
+ public:
+  Measuring(Trial& trial, const Collective& collective, const CostTable& cost, Computing& computing)
+      : trial_(trial), collective_(collective), cost_(cost), computing_(computing) {}
+
+  // The usual one of some attempts, by how much longer it took.
+  Result<Beside> usual(uint64_t bytes, int repeats) {
+    const double alone = cost_.ns(bytes);
+    const auto count = static_cast<uint32_t>(std::max(longer * alone, least_beside_ns) / turn_ns) + 1;
+    std::vector<Beside> found;
+    for (int i = 0; i < repeats; ++i) {
+      turn_ = std::min(turn_, TN_TRY(computing_.time_of_turn(turns_alone)));
+      found.push_back(TN_TRY(once(bytes, count)));
+    }
+    const auto middle = found.begin() + repeats / 2;
+    std::nth_element(found.begin(), middle, found.end(),
+                     [](const Beside& a, const Beside& b) { return a.ns * b.moved < b.ns * a.moved; });
+    return *middle;
+  }
+
+ private:
+  Result<Beside> once(uint64_t bytes, uint32_t count) {
+    Stream& stream = trial_.lane().stream;
+    TN_TRY(trial_.lane().comm.barrier(stream));
+    TN_TRY(stream.sync());
+    TN_TRY(computing_.run(count));
+    const Point begin = TN_TRY(stream.record(Timed::yes));
+    TN_TRY(trial_.run(collective_, bytes));
+    const Point end = TN_TRY(stream.record(Timed::yes));
+    const std::vector<uint64_t> times = TN_TRY(computing_.over());
+    TN_TRY(end.sync());
+    const uint64_t from = std::max(TN_TRY(begin.timestamp()), times.front());
+    const uint64_t over = std::max(from, TN_TRY(end.timestamp())), to = std::min(over, times.back());
+    const double alone = cost_.ns(bytes) - cost_.latency_ns();
+    const double behind = static_cast<double>(over - to);  // computing, where bytes move as they do alone
+    return Beside{.moved = std::max(alone - behind, least_moved * alone),
+                  .ns = static_cast<double>(to - from),
+                  .computed = (turns_by(times, to) - turns_by(times, from)) * turn_};
+  }
+
+  Trial& trial_;
+  const Collective& collective_;
+  const CostTable& cost_;
+  Computing& computing_;
+  double turn_ = std::numeric_limits<double>::infinity();
 };
 
-Result<Beside> run_beside(Trial& trial, const Collective& collective, uint64_t bytes, Computing& computing,
-                          uint32_t count, double turn_ns) {
-  Stream& stream = trial.lane().stream;
-  TN_TRY(trial.lane().comm.barrier(stream));
-  TN_TRY(stream.sync());
-  TN_TRY(computing.run(count));
-  const Point begin = TN_TRY(stream.record(Timed::yes));
-  TN_TRY(trial.run(collective, bytes));
-  const Point end = TN_TRY(stream.record(Timed::yes));
-  const std::vector<uint64_t> times = TN_TRY(computing.over());
-  TN_TRY(end.sync());
-  // Beside computing ends with it, at the latest.
-  const uint64_t from = std::max(TN_TRY(begin.timestamp()), times.front());
-  const uint64_t to = std::max(from, std::min(TN_TRY(end.timestamp()), times.back()));
-  const auto turns_by = [&](uint64_t time) {
-    const auto next = std::upper_bound(times.begin(), times.end(), time);
-    if (next == times.begin() || next == times.end()) return next == times.begin() ? 0.0 : count * 1.0;
-    const double whole = static_cast<double>(next - times.begin() - 1);
-    return whole + static_cast<double>(time - *std::prev(next)) /
-                       std::max(1.0, static_cast<double>(*next - *std::prev(next)));
-  };
-  return Beside{static_cast<double>(to - from), (turns_by(to) - turns_by(from)) * turn_ns};
-}
-
-// The least of some attempts: what else a machine does comes and goes.
-Result<Contention> measured(Trial& trial, const Collective& collective, uint64_t bytes, const CostTable& cost,
-                            Computing& computing) {
-  const double latency = cost.latency_ns(), moving = cost.ns(bytes) - latency;
-  double turn_ns = std::numeric_limits<double>::infinity();
-  Beside least{.ns = turn_ns};
-  const auto count = static_cast<uint32_t>(longer * turns);
-  for (int i = 0; i < repeats; ++i) {
-    turn_ns = std::min(turn_ns, TN_TRY(computing.turn_ns(static_cast<uint32_t>(turns))));
-    const Beside found = TN_TRY(run_beside(trial, collective, bytes, computing, count, turn_ns));
-    if (found.ns < least.ns) least = found;
-  }
-  return Contention{(least.ns - least.computed_ns) / moving, (least.ns - latency) / moving};
-}
-
 }  // namespace
+
+Contention contention_between(const Beside& short_one, const Beside& long_one, double latency_ns) noexcept {
+  const double apart = long_one.moved - short_one.moved;
+  const double slope = apart > 0 ? std::max(1.0, (long_one.ns - short_one.ns) / apart) : 1;
+  const double delay = std::max(0.0, short_one.ns - latency_ns - slope * short_one.moved);
+  return {.occupies = std::clamp((long_one.ns - long_one.computed) / long_one.moved, 0.0, 1.0),
+          .slowed = std::max(1.0, (long_one.ns - latency_ns - delay) / long_one.moved),
+          .delay_ns = delay};
+}
 
 Result<Contention> measure_contention(Device& device, Lane& lane, uint64_t bytes,
                                       const Collective& collective, const CostTable& cost) {
   Trial trial = TN_TRY(Trial::open(device, lane, bytes));
-  const uint64_t size = telling_size(cost, trial.bytes());
-  if (size == 0) return Contention{};
-  auto computing = Computing::open(device, (cost.ns(size) - cost.latency_ns()) / turns);
+  if (telling_size(cost, trial.bytes()) == 0) return Contention{};
+  auto computing = Computing::open(device);
   if (!computing.ok() && computing.code() != TN_UNSUPPORTED) return std::move(computing).failure();
   std::vector<double> without_clock{computing.ok() ? 0.0 : 1.0};
   TN_TRY(greatest(device, lane, without_clock));
   if (without_clock[0] > 0) return Contention{};
-  const Contention found = TN_TRY(measured(trial, collective, size, cost, *computing));
-  std::vector<double> most{found.occupies, found.slowed};
+  Measuring measuring(trial, collective, cost, *computing);
+  const uint64_t few = telling_size(cost, trial.bytes(), short_ns),
+                 many = telling_size(cost, trial.bytes(), long_ns);
+  const Beside short_one = TN_TRY(measuring.usual(few, short_repeats));
+  const Beside long_one = TN_TRY(measuring.usual(many, long_repeats));
+  const Contention found = contention_between(short_one, long_one, cost.latency_ns());
+  std::vector<double> most{found.occupies, found.slowed, found.delay_ns};
   TN_TRY(greatest(device, lane, most));
-  const Contention out{std::clamp(most[0], 0.0, 1.0), std::max(most[1], 1.0)};
-  return out.occupies < little_lost && out.slowed < little_slower ? Contention{} : out;
+  const Contention out{most[0], most[1], most[2]};
+  const bool little =
+      out.occupies < little_lost && out.slowed < little_slower && out.delay_ns < little_delay_ns;
+  return little ? Contention{} : out;
 }
 
 }  // namespace tenon::overlap

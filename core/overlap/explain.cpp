@@ -92,6 +92,9 @@ std::string totals(const CommPlan& plan, const Contention& contention, const Div
         ": bytes take %.1f times as long beside it, and hold it up by %.0f %% of what they take alone\n",
         contention.slowed, contention.occupies * 100);
     out += "backward   over at " + base::time_in_words(time.backward_ns) + text;
+    if (contention.delay_ns > 0)
+      out += "           a collective's bytes begin to move " + base::time_in_words(contention.delay_ns) +
+             " later beside it\n";
   }
   if (division) {
     out += "averages   there at " + base::time_in_words(time.averaged_ns) + ", the last sum at " +

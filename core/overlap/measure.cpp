@@ -12,14 +12,18 @@
 namespace tenon::overlap {
 namespace {
 
-constexpr int repeats = 7;  // behind one that is not counted
+constexpr int repeats = 7;                // behind one that is not counted
+constexpr uint64_t in_a_row = 1 << 20;    // bytes at least, in collectives one behind the other
+constexpr uint64_t of_latency = 4 << 10;  // bytes at most of what is timed alone
 constexpr double nominal_latency_ns = 20'000, nominal_ns_per_byte = 0.2;
 
+// Of one; of more than a few bytes as many in a row as a step may send, since links let what comes after a rest pass sooner.
 Result<double> time_once(Trial& trial, const Collective& collective, uint64_t bytes) {
+  const uint64_t count = bytes <= of_latency ? 1 : std::max<uint64_t>(1, in_a_row / bytes);
   const uint64_t start = base::now_ns();
-  TN_TRY(trial.run(collective, bytes));
+  for (uint64_t i = 0; i < count; ++i) TN_TRY(trial.run(collective, bytes));
   TN_TRY(trial.lane().stream.sync());
-  return static_cast<double>(base::now_ns() - start);
+  return static_cast<double>(base::now_ns() - start) / static_cast<double>(count);
 }
 
 Result<double> usual_time(Trial& trial, const Collective& collective, uint64_t bytes) {
@@ -33,8 +37,9 @@ Result<CostTable> measured(Device& device, Trial& trial, const Collective& colle
   std::vector<uint64_t> sizes;
   for (uint64_t bytes = Trial::smallest; bytes < trial.bytes(); bytes *= 16) sizes.push_back(bytes);
   sizes.push_back(trial.bytes());
-  std::vector<double> times;
-  for (const uint64_t size : sizes) times.push_back(TN_TRY(usual_time(trial, collective, size)));
+  std::vector<double> times(sizes.size());
+  for (size_t i = sizes.size(); i-- > 0;)  // the largest first: then the link has no rest before the others
+    times[i] = TN_TRY(usual_time(trial, collective, sizes[i]));
   TN_TRY(greatest(device, trial.lane(), times));
   std::vector<CostTable::Point> points;
   for (size_t i = 0; i < sizes.size(); ++i) points.push_back({sizes[i], times[i]});

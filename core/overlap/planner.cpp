@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t mib = 1 << 20;
 constexpr double spare = 0.1;  // of a joined bucket's time that a slower network may take
 constexpr double never_joined = -1;
-// Of a step: less is no reason for more streams or pieces. Where computing and bytes are in each other's way, predictions are
+// Of a step: less is no reason for more streams, buckets or pieces. Where computing and bytes are in each other's way, predictions are
 // off by more.
 constexpr double least_gain = 0.001, disturbed_gain = 0.02;
 constexpr double small_latency = 0.05;  // of a piece's time
@@ -36,15 +36,17 @@ struct Draft {
   Timing timing{};
 };
 
-// The cost that a collective has when `streams` of them take turns in waiting out their latencies.
-CostTable cost_among(const CostTable& cost, uint32_t streams, double flows) {
-  if (streams == 1) return cost;
+// The cost that a collective has when `streams` of them take turns in waiting out their latencies, of which each is longer
+// by `delay`.
+CostTable cost_among(const CostTable& cost, uint32_t streams, double flows, double delay) {
+  if (streams == 1 && delay == 0) return cost;
   const double faster = std::max(1.0, std::min<double>(streams, flows));
   const double latency = cost.latency_ns();
   std::vector<CostTable::Point> points(cost.points().begin(), cost.points().end());
   points.push_back(
       {points.back().bytes + mib, points.back().ns + cost.last_slope() * static_cast<double>(mib)});
-  for (CostTable::Point& point : points) point.ns = latency / streams + (point.ns - latency) / faster;
+  for (CostTable::Point& point : points)
+    point.ns = (latency + delay) / streams + (point.ns - latency) / faster;
   auto scaled = CostTable::measured(std::move(points));
   return scaled.ok() ? std::move(scaled).take() : cost;
 }
@@ -59,10 +61,11 @@ double least_rate(const CostTable& cost) {
   return least;
 }
 
-// A size at which the latency is a small part of the time, in whole MiB; 0: there is none.
-uint64_t paying_piece(const CostTable& cost) {
-  if (cost.last_slope() <= 0 || cost.latency_ns() <= 0) return 0;
-  const double bytes = cost.latency_ns() * (1 / small_latency - 1) / cost.last_slope();
+// A size at which the latency and `delay` are a small part of the time, in whole MiB; 0: there is none.
+uint64_t paying_piece(const CostTable& cost, double delay) {
+  const double latency = cost.latency_ns() + delay;
+  if (cost.last_slope() <= 0 || latency <= 0) return 0;
+  const double bytes = latency * (1 / small_latency - 1) / cost.last_slope();
   return bytes > 1e15 ? 0 : std::max<uint64_t>(rounded_up(static_cast<uint64_t>(bytes), mib), mib);
 }
 
@@ -147,9 +150,9 @@ class Planner {
     return rows_.emplace_back(sequence_of(step_, along, target_.alignment, partition));
   }
 
-  // For pieces that are ready when computing has come so far.
-  Cuts exact(const std::vector<Piece>& row, uint32_t streams, double reserve,
-             const Progress& computing = {}) const {
+  // For pieces that are ready when computing has come so far, each of which waits for `delay` before it moves.
+  Cuts exact(const std::vector<Piece>& row, uint32_t streams, double reserve, const Progress& computing = {},
+             double delay = 0) const {
     std::vector<double> ready;
     std::vector<uint64_t> sums{0};
     for (const Piece& piece : row) {
@@ -158,16 +161,15 @@ class Planner {
     }
     if (!options_.sharded) sums.back() += tail_.bytes;
     const Limits limits{.bytes = options_.fuse_grad_size_in_mb * mib, .count = options_.fuse_grad_max_layers};
-    return exact_cuts(ready, sums, cost_among(costs_.before_update(), streams, target_.flows), limits,
-                      reserve)
-        .cuts;
+    const CostTable cost = cost_among(costs_.before_update(), streams, target_.flows, delay);
+    return exact_cuts(ready, sums, cost, limits, reserve).cuts;
   }
 
   // Sizes into which larger gradients may be cut; 0: none is.
   std::vector<uint64_t> partitions() const {
     if (options_.sharded) return {0};
     if (options_.partition_mb != 0) return {options_.partition_mb * mib};
-    const uint64_t size = paying_piece(costs_.before_update());
+    const uint64_t size = paying_piece(costs_.before_update(), target_.contention.delay_ns);
     const bool worth =
         size != 0 && std::any_of(step_.gradients.begin(), step_.gradients.end(), [&](const Gradient& g) {
           return !g.sparse && bytes(g.dtype, g.elements) >= 2 * size;
@@ -181,7 +183,10 @@ class Planner {
     Draft best;
     const auto consider = [&](Draft draft) {
       const double gain = best.timing.prediction.step_ns - draft.timing.prediction.step_ns;
-      if (best.row == nullptr || gain > worth_it() * best.timing.prediction.step_ns) best = std::move(draft);
+      const bool simpler = draft.sending.streams <= best.sending.streams && draft.row == best.row &&
+                           draft.cuts.size() <= best.cuts.size();
+      const double needed = simpler ? 0 : worth_it() * best.timing.prediction.step_ns;
+      if (best.row == nullptr || gain > needed) best = std::move(draft);
     };
     for (const uint64_t partition : partitions()) {
       if (best.row != nullptr && nothing_to_gain(best)) break;
@@ -191,6 +196,8 @@ class Planner {
         drafts(pieces, exact(pieces, n, spare), n, consider);
         if (target_.contention)  // gradients come later than alone: as late as by the best so far
           drafts(pieces, exact(pieces, n, spare, best.timing.progress), n, consider);
+        if (const double delay = target_.contention.delay_ns; delay > 0)
+          drafts(pieces, exact(pieces, n, spare, best.timing.progress, delay), n, consider);
         // Many small buckets serve what one end does not show: several streams at once, parameters that come early.
         if (early() || options_.sharded) drafts(pieces, exact(pieces, n, never_joined), n, consider);
         if (early() || options_.sharded || n > 1) drafts(pieces, small_buckets(pieces), n, consider);
@@ -217,7 +224,7 @@ class Planner {
   // As small as latencies allow, within the limits.
   Cuts small_buckets(const std::vector<Piece>& pieces) const {
     const uint64_t most = options_.fuse_grad_size_in_mb * mib;
-    const uint64_t floor = paying_piece(costs_.before_update());
+    const uint64_t floor = paying_piece(costs_.before_update(), target_.contention.delay_ns);
     Cuts cuts;
     uint64_t held = 0;
     for (uint32_t i = 0, begin = 0; i < pieces.size(); ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// simulator.cpp: from event to event: one is issued, a latency is over, the last byte has moved, computing is done.
+// simulator.cpp: from event to event: one is issued, a delay or a latency is over, the last byte has moved, computing is done.
 #include "overlap/simulator.hpp"
 
 #include <algorithm>
@@ -33,7 +33,8 @@ class Simulation {
     std::vector<uint32_t> queue{};
     size_t head = 0;
     uint32_t running = none;
-    double latency = 0, work = 0;  // left
+    double delay = 0, latency = 0, work = 0;  // left, in this order
+    bool moves() const { return running != none && delay <= 0 && latency <= 0 && work > 0; }
   };
 
   bool may_issue() const { return issued_ < transfers_.size() && (!sending_.sync || issued_ == done_); }
@@ -49,6 +50,7 @@ class Simulation {
       if (lane.running != none || lane.head == lane.queue.size()) continue;
       lane.running = lane.queue[lane.head++];
       const Transfer& transfer = transfers_[lane.running];
+      lane.delay = disturbed() ? sending_.contention.delay_ns : 0;
       lane.latency = transfer.latency;
       lane.work = transfer.work;
       out_.spans[lane.running].start = now_;
@@ -57,9 +59,8 @@ class Simulation {
 
   // How fast each lane moves, and what computes, until something changes.
   void share() {
-    const auto moving = static_cast<double>(std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) {
-      return lane.running != none && lane.latency <= 0 && lane.work > 0;
-    }));
+    const auto moving = static_cast<double>(
+        std::count_if(lanes_.begin(), lanes_.end(), [](const Lane& lane) { return lane.moves(); }));
     speed_ = moving == 0 ? 1 : std::min(1.0, sending_.flows / moving);
     pace_ = 1;
     if (!disturbed()) return;
@@ -83,7 +84,9 @@ class Simulation {
     double least = never;
     for (const Lane& lane : lanes_) {
       if (lane.running == none) continue;
-      least = std::min(least, lane.latency > 0 ? lane.latency : lane.work / speed_);
+      least = std::min(least, lane.delay > 0     ? lane.delay
+                              : lane.latency > 0 ? lane.latency
+                                                 : lane.work / speed_);
     }
     return least;
   }
@@ -97,10 +100,10 @@ class Simulation {
     if (sending_.contention) out_.progress.advance(by, by * pace_);
     for (Lane& lane : lanes_) {
       if (lane.running == none) continue;
-      const bool waits = lane.latency > 0;
-      double& left = waits ? lane.latency : lane.work;
-      left = less(left, waits ? by : moved);
-      if (lane.latency > 0 || lane.work > 0) continue;
+      double& left = lane.delay > 0 ? lane.delay : lane.latency > 0 ? lane.latency : lane.work;
+      left = less(left, &left == &lane.work ? moved : by);
+      if (!disturbed()) lane.delay = 0;  // behind computing a turn comes at once
+      if (lane.delay > 0 || lane.latency > 0 || lane.work > 0) continue;
       out_.spans[lane.running].end = now_;
       lane.running = none;
       ++done_;

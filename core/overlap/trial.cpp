@@ -8,7 +8,7 @@ namespace tenon::overlap {
 namespace {
 
 constexpr uint64_t room = 4 * Trial::largest, cache_line = 64;
-constexpr double worth_telling_ns = 200'000, long_enough_ns = 10'000'000;
+constexpr double worth_telling_ns = 200'000;
 
 }  // namespace
 
@@ -31,11 +31,11 @@ Collective all_gather() {
   };
 }
 
-uint64_t telling_size(const CostTable& cost, uint64_t most) {
+uint64_t telling_size(const CostTable& cost, uint64_t most, double longest_ns) {
   const auto moving = [&](uint64_t bytes) { return cost.ns(bytes) - cost.latency_ns(); };
   if (moving(most) < worth_telling_ns) return 0;
   uint64_t out = most;
-  while (moving(out) > long_enough_ns && moving(out / 2) >= worth_telling_ns) out /= 2;
+  while (moving(out) > longest_ns && moving(out / 2) >= worth_telling_ns) out /= 2;
   return out;
 }
 

@@ -22,8 +22,9 @@ Collective all_reduce_by(const CommHook& hook);
 Collective reduce_scatter();
 Collective all_gather();
 
-// As many bytes as move long enough to be timed and no longer than that, at most `most`; 0: even all of them move too quickly.
-uint64_t telling_size(const CostTable& cost, uint64_t most);
+// As many bytes as move long enough to be timed and no longer than `longest_ns`, at most `most`; 0: even all of them move too
+// quickly.
+uint64_t telling_size(const CostTable& cost, uint64_t most, double longest_ns = 10'000'000);
 
 class Trial {
  public:

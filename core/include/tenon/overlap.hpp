@@ -52,7 +52,8 @@ TN_API std::string_view name(Route route) noexcept;
 struct Contention {
   double occupies = 0;  // computing that is lost, as a part of the time that the bytes take alone
   double slowed = 1;    // how many times as long bytes take beside computing
-  explicit operator bool() const noexcept { return occupies > 0 || slowed > 1; }
+  double delay_ns = 0;  // by which a collective's bytes begin to move later there: who sends waits for a turn
+  explicit operator bool() const noexcept { return occupies > 0 || slowed > 1 || delay_ns > 0; }
 };
 
 // What dividing sums by one number takes, behind their collectives. None: an update divides by itself.

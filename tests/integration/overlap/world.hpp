@@ -41,7 +41,7 @@ World draw_world(Generator& random) {
   w.options.uneven_batches = below(2) == 0;
   w.options.target = eager_target(below(2) == 0 ? 10 : 1e5);
   w.options.target.flows = 1 + below(3);
-  if (below(2) == 0) w.options.target.contention = {below(5) / 4.0, 1.0 + below(4)};
+  if (below(2) == 0) w.options.target.contention = {below(5) / 4.0, 1.0 + below(4), below(3) * 1e5};
   w.steps = 1 + below(4);
   w.passes = 1 + below(3);
   return w;

@@ -47,10 +47,11 @@ TEST_CASE("exposed: GPT-2 on sixteen hosts with 10 GbE") {
 }
 
 TEST_CASE("exposed: no rule beats the automatic mode, free to choose, on any of them") {
-  constexpr Contention contentions[] = {{}, {}, {0.3, 3}, {1, 2}, {0.3, 1}, {0.1, 20}};
+  constexpr Contention contentions[] = {{},       {},        {0.3, 3},      {1, 2},
+                                        {0.3, 1}, {0.1, 20}, {0.2, 1, 1e6}, {0.9, 2, 1e7}};
   size_t next = 0;
   for (const StepProfile& step : {test::resnet50_study(), test::gpt2_study()}) {
-    for (CommTarget target : {ten_gigabit, infiniband, ten_gigabit, infiniband}) {
+    for (CommTarget target : {ten_gigabit, infiniband, ten_gigabit, infiniband, ten_gigabit, infiniband}) {
       target.contention = contentions[next++ % std::size(contentions)];
       const double ours = test::planned(step, target).predicted().step_ns;
       for (const BucketRule rule : {BucketRule::per_tensor, BucketRule::none, BucketRule::ddp,

@@ -68,6 +68,7 @@ TEST_CASE("options: a target that cannot be is refused with the figure") {
   refuses_target("max_streams = 0", [](CommTarget& to) { to.max_streams = 0; });
   refuses_target("contention.occupies = 1.5", [](CommTarget& to) { to.contention.occupies = 1.5; });
   refuses_target("contention.slowed = 0.5", [](CommTarget& to) { to.contention.slowed = 0.5; });
+  refuses_target("contention.delay_ns = -2", [](CommTarget& to) { to.contention.delay_ns = -2; });
   refuses_target("division.ns_per_byte = -1", [](CommTarget& to) { to.division.ns_per_byte = -1; });
   refuses_target("flows = -1", [](CommTarget& to) { to.flows = -1; });
   refuses_target("all_reduce needs a cost table", [](CommTarget& to) { to.all_reduce.clear(); });

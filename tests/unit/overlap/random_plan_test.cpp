@@ -42,7 +42,8 @@ CommTarget random_target(std::mt19937_64& random) {
   target.max_streams = static_cast<uint32_t>(between(random, 1, 4));
   target.flows = between(random, 1, 3);
   if (between(random, 0, 1) == 1)
-    target.contention = {between(random, 0, 4) / 4.0, between(random, 1, 5) * 1.0};
+    target.contention = {between(random, 0, 4) / 4.0, between(random, 1, 5) * 1.0,
+                         between(random, 0, 3) * 1e5};
   return target;
 }
 

@@ -61,7 +61,8 @@ TEST_CASE("replan: gradients as a plan made them late are those of computing alo
       elements.push_back(static_cast<uint64_t>(test::between(random, 1, 900)) * 1000);
     const StepProfile step = test::chain(elements, test::between(random, 1, 4) * test::ms);
     CommTarget busy = target;
-    busy.contention = {test::between(random, 0, 3) / 4.0, test::between(random, 1, 5) * 1.0};
+    busy.contention = {test::between(random, 0, 3) / 4.0, test::between(random, 1, 5) * 1.0,
+                       test::between(random, 0, 2) * 0.3 * test::ms};
     const CommPlan plan = test::planned(step, busy, {.nccl_comm_num = 1});
     // A bucket's time is that of its last gradient; those between are not told by a plan.
     StepProfile late = step;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The simulator against what comes out by hand.
 #include "overlap/simulator.hpp"
+#include "overlap/contention.hpp"
 #include "steps.hpp"
 #include "support/seed.hpp"
 
@@ -77,12 +78,45 @@ TEST_CASE("simulator: bytes are slower beside computing, and as quick as ever be
   CHECK(two.progress.computed(6) == doctest::Approx(2));
 }
 
+TEST_CASE("simulator: beside computing a collective waits for a turn, which another stream may use") {
+  constexpr Contention late{.delay_ns = 3};
+  const auto one =
+      overlap::simulate(std::vector{ready_at(0, 1, 2), ready_at(0, 1, 2)}, {.contention = late}, 8);
+  CHECK(one.spans[0].end == 6);
+  CHECK(one.spans[1].end ==
+        11);  // 2 of the delay are over when computing is, and the rest is waited for no more
+  CHECK(one.progress.clock(8) == 8);
+  const auto two = overlap::simulate(std::vector{ready_at(0, 1, 2, 0), ready_at(2, 1, 2, 1)},
+                                     {.streams = 2, .contention = late}, 8);
+  CHECK(two.spans[0].end == 6);
+  CHECK(two.spans[1].end == 8);
+  CHECK(overlap::simulate(std::vector{ready_at(8, 1, 2)}, {.contention = late}, 8).spans[0].end == 11);
+}
+
+TEST_CASE("contention: a short collective tells the delay, a long one what slows bytes and what they cost") {
+  const auto between = [](double short_ns, double long_ns, double computed) {
+    return overlap::contention_between({.moved = 10, .ns = short_ns},
+                                       {.moved = 100, .ns = long_ns, .computed = computed}, 5);
+  };
+  const Contention found = between(5 + 40 + 10 * 1.5, 5 + 40 + 100 * 1.5, 95);
+  CHECK(found.delay_ns == doctest::Approx(40));
+  CHECK(found.slowed == doctest::Approx(1.5));
+  CHECK(found.occupies == doctest::Approx(1));
+  // The long one was the quicker of the two: bytes are not slowed, and no delay is counted twice.
+  const Contention quick = between(5 + 40 + 10, 5 + 100, 85);
+  CHECK(quick.delay_ns == doctest::Approx(40));
+  CHECK(quick.slowed == 1);
+  CHECK(quick.occupies == doctest::Approx(0.2));
+  CHECK_FALSE(between(5 + 10, 5 + 100, 105));
+}
+
 TEST_CASE("simulator: all that is asked of what computes is done, and no sooner than one could do it") {
   auto random = test::generator();
   for (int round = 0; round < 300; ++round) {
     std::vector<Transfer> transfers;
     const auto streams = static_cast<uint32_t>(test::between(random, 1, 3));
-    const Contention contention{test::between(random, 0, 4) / 4.0, test::between(random, 1, 4) * 1.0};
+    const Contention contention{test::between(random, 0, 4) / 4.0, test::between(random, 1, 4) * 1.0,
+                                test::between(random, 0, 3) * 1.0};
     double now = 0, work = 0;
     for (int i = test::between(random, 1, 20); i > 0; --i) {
       now += test::between(random, 0, 9);
