@@ -103,6 +103,17 @@ Crew Crew::torch(const Course& course, const Networks* networks) {
   return {"torch DDP, gloo", commands, settings, meeting};
 }
 
+Crew Crew::bare(const Course& course, const Networks& networks) {
+  std::vector<Peer::Command> commands;
+  for (uint32_t rank = 0; rank < size; ++rank)
+    commands.push_back(placed({BENCH_BARE, course.file(), std::to_string(rank), Networks::address(rank),
+                               Networks::address(1 - rank)},
+                              &networks, rank));
+  Crew out{"bare sockets", commands, std::vector<Peer::Settings>(size), ""};
+  out.is_limit_ = true;
+  return out;
+}
+
 void Crew::prepare() {
   const std::vector<double> said = ranks_->figures("prepare", 2);
   if (said.empty()) return;

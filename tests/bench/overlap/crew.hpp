@@ -35,8 +35,11 @@ class Crew {
   static Crew ours(std::string name, const Course& course, const tenon::test::Networks* networks,
                    const std::vector<std::string>& options = {});
   static Crew torch(const Course& course, const tenon::test::Networks* networks);
+  // The limit: the same bytes by sockets alone, which sum nothing (bare.cpp). [one thread; blocks]
+  static Crew bare(const Course& course, const tenon::test::Networks& networks);
 
   const std::string& name() const noexcept { return name_; }
+  bool is_limit() const noexcept { return is_limit_; }
   const std::string& why() const noexcept { return ranks_->why(); }
   // Brings it to its pace: plans by measured times, or buckets as it rebuilds them. [one thread; blocks]
   void prepare();
@@ -54,6 +57,7 @@ class Crew {
   std::string name_;
   std::unique_ptr<Ranks> ranks_;
   double alone_ns_ = 0, predicted_ns_ = 0;
+  bool is_limit_ = false;
 };
 
 }  // namespace bench

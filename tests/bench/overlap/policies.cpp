@@ -25,7 +25,7 @@ constexpr double patience_ms = 75'000;  // of the rounds of one contest
 struct Link {
   std::string name{}, rate{};  // no rate: one host
   double bits_per_ms = 0;      // of all connections
-  bool of_flows = false;       // the rate is that of a connection
+  bool of_flows = false;       // the rate is that of a connection; else one socket can have all of it
 };
 const Link one_host{"one_host", "", 0}, fast{"10Gbit", "10gbit", 10e6}, slow{"1Gbit", "1gbit", 1e6};
 const Link flows{"1Gbit_a_flow", "1gbit", 3e6, true};  // of which as many as there are streams
@@ -58,6 +58,7 @@ void race(std::vector<Crew>& crews) {
 void tell(const std::string& name, const std::vector<Crew>& crews, std::vector<double> Crew::*figures,
           double floor) {
   for (size_t i = 1; i < crews.size(); ++i) {
+    if (crews[i].is_limit()) continue;
     Row row{.name = name, .peer = crews[i].name(), .unit = "ms", .ours = crews[0].*figures, .median = true};
     row.limit = floor;
     row.why_no_peer = crews[i].why();
@@ -66,10 +67,18 @@ void tell(const std::string& name, const std::vector<Crew>& crews, std::vector<d
   }
 }
 
+// No step is shorter than `floor`, or than that of a crew that is the limit. `predicted`: the first one says what it expects.
 void contest(const std::string& name, std::vector<Crew>& crews, double floor, bool predicted) {
   std::fprintf(stderr, "bench overlap: %s\n", name.c_str());
   race(crews);
   if (!crews.front().why().empty()) return left_out(name, crews.front().why());
+  for (const Crew& crew : crews) {
+    if (!crew.is_limit()) continue;
+    if (crew.why().empty())
+      floor = std::max(floor, median(crew.steps));
+    else
+      note(name + ", the limit is that of the wire: " + crew.why());
+  }
   tell(name, crews, &Crew::steps, floor);
   tell(name + "/exposed", crews, &Crew::exposed, 0);
   if (predicted)
@@ -86,7 +95,8 @@ void over(const Link& link, const std::string& name, const std::function<void(co
   body(&networks);
 }
 
-void all_rules(const Course& course, const std::string& name, const Networks* networks, double floor) {
+void all_rules(const Course& course, const std::string& name, const Link& link, const Networks* networks,
+               double floor) {
   std::vector<Crew> crews;
   const auto add = [&](const char* who, const Options& options) {
     crews.push_back(Crew::ours(who, course, networks, options));
@@ -98,6 +108,7 @@ void all_rules(const Course& course, const std::string& name, const Networks* ne
   add("Paddle's rule", {"bucket_mode=paddle"});
   add("MG-WFBP's rule", {"bucket_mode=mg_wfbp"});
   crews.push_back(Crew::torch(course, networks));
+  if (networks != nullptr && !link.of_flows) crews.push_back(Crew::bare(course, *networks));
   contest(name, crews, floor, networks != nullptr);
 }
 
@@ -140,7 +151,7 @@ void policies(const Asked& asked) {
       const std::string name = shape.name + "/" + link.name;
       if (!asked(name)) continue;
       over(link, name,
-           [&](const Networks* networks) { all_rules(course, name, networks, floor_ms(shape, link)); });
+           [&](const Networks* networks) { all_rules(course, name, link, networks, floor_ms(shape, link)); });
     }
   }
 }

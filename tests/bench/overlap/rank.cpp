@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_overlap_rank: one rank of ours, asked as peer.hpp says: bench_overlap_rank SHAPE [NAME=VALUE…].
 //
-// SHAPE is a file of lines "NAME ELEMENTS TURNS", in the order of the parameters, of which the first is "forward 0 TURNS". The names
-// are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of two hosts, and `timeline` for a file: after each step
+// SHAPE is a course of layers.hpp. The names are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of two hosts, and `timeline` for a file: after each step
 // FILE.rankR.json has what ran when in it, for `tenon trace`. "prepare" makes the
 // GradientSync, checks averages, takes steps until the plan is that of measured times, and is answered with the nanoseconds of
 // a step's computing alone, and those at which the plan sees backward and its averages end; "step" is answered with those of the step
 // and of its backward.
 // Invariant: a gradient is written by the stream that computes, then worked for, then told of; nothing waits before `finish`.
+#include "layers.hpp"
 #include "work.h"
 
 #include <tenon/tenon.hpp>
@@ -18,7 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -30,14 +29,8 @@ using namespace tenon;
 
 constexpr int warm_ups = 6, alone_steps = 5;
 
-struct Layer {
-  Gradient gradient{};
-  uint64_t turns = 0;
-};
-
 struct Settings {
-  std::vector<Layer> layers{};
-  uint64_t forward_turns = 0;
+  bench::Layers layers{};
   Strategy strategy{};
   std::string host{};
   std::string interface {};
@@ -69,7 +62,8 @@ class Rank {
     stream_ = TN_TRY(device_->stream({.name = "compute"}));
     if (!s_.timeline.empty()) timeline_ = TN_TRY(Timeline::create(*device_, {.rank = rank_}));
     std::vector<Gradient> gradients;
-    for (const Layer& layer : s_.layers) gradients.push_back(layer.gradient);
+    for (const bench::Layer& layer : s_.layers.all)
+      gradients.push_back({.name = layer.name, .elements = layer.elements});
     sync_.emplace(TN_TRY(
         GradientSync::create(*device_, comm_, gradients, s_.strategy.overlap(),
                              {.average = Average::ranks, .uneven_batches = false, .timeline = timeline_})));
@@ -85,13 +79,13 @@ class Rank {
   Result<std::string> step() {
     static_cast<void>(timeline_.take());  // of what came before
     const double start = now_ns();
-    TN_TRY(work("forward", s_.forward_turns));
+    TN_TRY(work("forward", s_.layers.forward_turns));
     TN_TRY(stream_.sync());
     const double turn = now_ns();
     TN_TRY(sync_->begin(stream_));
-    for (size_t i = s_.layers.size(); i-- > 0;) {
+    for (size_t i = s_.layers.all.size(); i-- > 0;) {
       TN_TRY(write(sync_->gradient(static_cast<uint32_t>(i))));
-      TN_TRY(work(s_.layers[i].gradient.name, s_.layers[i].turns));
+      TN_TRY(work(s_.layers.all[i].name, s_.layers.all[i].turns));
       TN_TRY(sync_->ready(static_cast<uint32_t>(i)));
     }
     TN_TRY(sync_->finish(stream_));
@@ -118,12 +112,12 @@ class Rank {
   // Rank r wrote r + 1 into every gradient.
   Status check() {
     const float expected = static_cast<float>(size_ + 1) / 2;
-    for (uint32_t i = 0; i < s_.layers.size(); ++i) {
-      std::vector<float> found(s_.layers[i].gradient.elements);
+    for (uint32_t i = 0; i < s_.layers.all.size(); ++i) {
+      std::vector<float> found(s_.layers.all[i].elements);
       TN_TRY(stream_.download(found, sync_->gradient(i)));
       TN_TRY(stream_.sync());
       if (std::all_of(found.begin(), found.end(), [&](float x) { return x == expected; })) continue;
-      return {TN_INTERNAL, "the average of '" + s_.layers[i].gradient.name + "' is wrong"};
+      return {TN_INTERNAL, "the average of '" + s_.layers.all[i].name + "' is wrong"};
     }
     return {};
   }
@@ -135,10 +129,10 @@ class Rank {
       TN_TRY(comm_.barrier(stream_));
       TN_TRY(stream_.sync());
       const double start = now_ns();
-      TN_TRY(work("forward", s_.forward_turns));
-      for (size_t i = s_.layers.size(); i-- > 0;) {
+      TN_TRY(work("forward", s_.layers.forward_turns));
+      for (size_t i = s_.layers.all.size(); i-- > 0;) {
         TN_TRY(write(sync_->gradient(static_cast<uint32_t>(i))));
-        TN_TRY(work(s_.layers[i].gradient.name, s_.layers[i].turns));
+        TN_TRY(work(s_.layers.all[i].name, s_.layers.all[i].turns));
       }
       TN_TRY(stream_.sync());
       times.push_back(now_ns() - start);
@@ -157,23 +151,13 @@ class Rank {
   std::optional<GradientSync> sync_{};
 };
 
-Status read_shape(const std::string& path, Settings& into) {
-  std::ifstream file(path);
-  Layer layer;
-  while (file >> layer.gradient.name >> layer.gradient.elements >> layer.turns) {
-    if (layer.gradient.name == "forward")
-      into.forward_turns = layer.turns;
-    else
-      into.layers.push_back(layer);
-  }
-  if (!into.layers.empty()) return {};
-  return {TN_INVALID, "'" + path + "' has no gradients: lines of NAME ELEMENTS TURNS are wanted"};
-}
-
 Result<Settings> read_settings(int argc, char** argv) {
   if (argc < 2) return Status(TN_INVALID, "usage: bench_overlap_rank SHAPE [NAME=VALUE…]");
   Settings out;
-  TN_TRY(read_shape(argv[1], out));
+  out.layers = bench::read_layers(argv[1]);
+  if (out.layers.all.empty())
+    return Status(TN_INVALID,
+                  std::string("'") + argv[1] + "' has no gradients: lines of NAME ELEMENTS TURNS are wanted");
   for (int i = 2; i < argc; ++i) {
     const std::string word = argv[i];
     const size_t equal = word.find('=');

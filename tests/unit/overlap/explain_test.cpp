@@ -63,8 +63,7 @@ TEST_CASE("explain: says by how much backward is held up where what computes sen
   CHECK_FALSE(says(text, "later beside it"));
   busy.contention.delay_ns = 0.25 * test::ms;
   const std::string late = test::planned(three_layers(), busy, {.mode = BucketRule::per_tensor}).explain();
-  CHECK_MESSAGE(says(late, "           a collective's bytes begin to move 250.0 µs later beside it\n"),
-                late);
+  CHECK_MESSAGE(says(late, "           a collective's bytes begin to move 250.0 µs later beside it\n"), late);
   CHECK_FALSE(says(test::planned(three_layers(), target).explain(), "backward   over"));
 }
 
