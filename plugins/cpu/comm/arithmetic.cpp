@@ -2,8 +2,9 @@
 // arithmetic.cpp: see arithmetic.hpp.
 //
 // A block of the result is built in a small array that stays in the first-level cache, then written to everyone who gets
-// it. Elements are loaded and stored bytewise, because a collective may begin at any byte.
-// Invariant: the array is written completely before any output is.
+// it; what two ranks bring is joined in registers. Elements are loaded and stored bytewise, because a collective may begin at
+// any byte.
+// Invariant: an element is written after all of it is read, and no output lies across another element of a source.
 #include "arithmetic.hpp"
 
 #include "../kernels/half.hpp"
@@ -17,7 +18,7 @@
 namespace tenon::cpu::comm {
 namespace {
 
-constexpr uint64_t block = 1024;
+constexpr uint64_t block = 1024, held = 64;
 
 // How a dtype is kept and how it is computed with.
 template <class T>
@@ -110,8 +111,33 @@ struct Reduce {
     std::memcpy(&x, from + i * sizeof x, sizeof x);
     return Form::in(x);
   }
+  TENON_CPU_LOOP static void store(std::byte* to, uint64_t i, T value) {
+    const Stored x = Form::out(value);
+    std::memcpy(to + i * sizeof x, &x, sizeof x);
+  }
+
+  // Of two ranks, for one or both of them. As many elements as registers hold are read before any is written.
+  TENON_CPU_LOOP static void run_pair(const Row* row) {
+    const std::byte *const a = row->sources[0], *const b = row->sources[1];
+    std::byte *const first = row->outs[0], *const last = row->outs[row->out_count - 1];
+    uint64_t begin = 0;
+    for (; begin + held <= row->count; begin += held) {
+      T sum[held];
+      for (uint64_t i = 0; i < held; ++i) sum[i] = Join::join(load(a, begin + i), load(b, begin + i));
+      for (uint64_t i = 0; i < held; ++i) store(first, begin + i, sum[i]);
+      if (first == last) continue;
+      for (uint64_t i = 0; i < held; ++i) store(last, begin + i, sum[i]);
+    }
+    for (; begin < row->count; ++begin) {
+      const T sum = Join::join(load(a, begin), load(b, begin));
+      store(first, begin, sum);
+      store(last, begin, sum);
+    }
+  }
 
   static void run(const Row* row) {
+    const bool pair = row->ranks == 2 && row->factors == nullptr && !row->mean;
+    if (pair && (row->out_count == 1 || row->out_count == 2)) return run_pair(row);
     alignas(64) T sum[block];
     for (uint64_t begin = 0; begin < row->count; begin += block) {
       const uint64_t n = std::min(block, row->count - begin), skipped = begin * sizeof(Stored);
@@ -135,10 +161,7 @@ struct Reduce {
       }
       for (uint32_t k = 0; k < row->out_count; ++k) {
         std::byte* to = row->outs[k] + skipped;
-        for (uint64_t i = 0; i < n; ++i) {
-          const Stored x = Form::out(sum[i]);
-          std::memcpy(to + i * sizeof x, &x, sizeof x);
-        }
+        for (uint64_t i = 0; i < n; ++i) store(to, i, sum[i]);
       }
     }
   }
