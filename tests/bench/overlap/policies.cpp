@@ -44,6 +44,13 @@ double median(std::vector<double> figures) {
   return *middle;
 }
 
+// What of ours is as far from its median as the limit's runs are from ours beside them: neighbours in time meet the same machine.
+double limit_beside(const std::vector<double>& ours, const std::vector<double>& limit) {
+  std::vector<double> parts;
+  for (size_t i = 0; i < std::min(ours.size(), limit.size()); ++i) parts.push_back(limit[i] / ours[i]);
+  return parts.empty() ? 0 : median(std::move(parts)) * median(ours);
+}
+
 void race(std::vector<Crew>& crews) {
   for (Crew& crew : crews) crew.prepare();
   double spent = 0;
@@ -75,7 +82,7 @@ void contest(const std::string& name, std::vector<Crew>& crews, double floor, bo
   for (const Crew& crew : crews) {
     if (!crew.is_limit()) continue;
     if (crew.why().empty())
-      floor = std::max(floor, median(crew.steps));
+      floor = std::max(floor, limit_beside(crews.front().steps, crew.steps));
     else
       note(name + ", the limit is that of the wire: " + crew.why());
   }
