@@ -4,7 +4,8 @@
 // A collective first waits out its latency, which costs the link nothing, then moves its bytes. `flows` collectives move at
 // full speed together, more share: so a second stream hides latencies, and gains bandwidth only where one stream cannot
 // fill the link. Where the processors that compute move the bytes, these begin later beside computing and take longer, and what
-// is computed comes later. Invariant: on one stream a collective takes its latency and its work from when it can start, unless computing is in its way.
+// is computed comes later. Invariant: on one stream a collective takes its latency and its work from when it can start, unless
+// computing is in its way.
 #pragma once
 
 #include <tenon/overlap.hpp>
