@@ -73,16 +73,23 @@ struct Product {
     return times(a, b);
   }
 };
+template <class T>
+TENON_CPU_LOOP bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>)
+    return __builtin_isnan(x);
+  else
+    return false;
+}
 struct Least {
   template <class T>
   TENON_CPU_LOOP static T join(T a, T b) {
-    return a < b || a != a ? a : b;
+    return a < b || is_nan(a) ? a : b;
   }
 };
 struct Greatest {
   template <class T>
   TENON_CPU_LOOP static T join(T a, T b) {
-    return a > b || a != a ? a : b;
+    return a > b || is_nan(a) ? a : b;
   }
 };
 
