@@ -5,6 +5,7 @@
 // has, by one socket, each as soon as its gradient is there. Nothing is summed, agreed on, or put where anybody needs it. Threads that
 // send and receive wake for much at once, and interrupt nobody: so a step is shortest.
 // Invariant: a step ends when both have computed, sent and received all of it.
+#include "../row.hpp"
 #include "layers.hpp"
 #include "work.h"
 
@@ -17,7 +18,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,14 +26,11 @@
 
 namespace {
 
+using bench::now_ns;
+
 constexpr uint16_t port = 29'517;
 constexpr size_t sent_at_once = 1 << 20, received_at_once = 512 << 10;
 constexpr int warm_ups = 3, alone_steps = 5;
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 void interrupt_nobody() {
   const sched_param none{};

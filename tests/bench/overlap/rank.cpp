@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench_overlap_rank: one rank of ours, asked as peer.hpp says: bench_overlap_rank SHAPE [NAME=VALUE…].
 //
-// SHAPE is a course of layers.hpp. The names are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of two hosts, and `timeline` for a file: after each step
-// FILE.rankR.json has what ran when in it, for `tenon trace`. "prepare" makes the
-// GradientSync, checks averages, takes steps until the plan is that of measured times, and is answered with the nanoseconds of
+// SHAPE is a course of layers.hpp. The names are those of options (bucket_mode, nccl_comm_num …), `host` and `interface` for one of
+// two hosts, and `timeline` for a file: after each step FILE.rankR.json has what ran when in it, for `tenon trace`. "prepare" makes
+// the GradientSync, checks averages, takes steps until the plan is that of measured times, and is answered with the nanoseconds of
 // a step's computing alone, and those at which the plan sees backward and its averages end; "step" is answered with those of the step
 // and of its backward.
 // Invariant: a gradient is written by the stream that computes, then worked for, then told of; nothing waits before `finish`.
+#include "../row.hpp"
 #include "layers.hpp"
 #include "work.h"
 
 #include <tenon/tenon.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -26,6 +26,7 @@
 namespace {
 
 using namespace tenon;
+using bench::now_ns;
 
 constexpr int warm_ups = 6, alone_steps = 5;
 
@@ -36,11 +37,6 @@ struct Settings {
   std::string interface {};
   std::string timeline{};
 };
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 class Rank {
  public:
