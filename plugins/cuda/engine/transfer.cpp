@@ -20,6 +20,14 @@ bool crosses(const tn_span& dst, const tn_span& src) noexcept {
   return &author::object<Memory>(dst.memory).context() != &author::object<Memory>(src.memory).context();
 }
 
+// Waits until the stream has come here. A driver that waits for one in a copy to ordinary memory keeps other threads out
+// meanwhile, and with them the rank that this stream waits for.
+Status arrive(Context& context, CUstream stream) {
+  const EventRef here = TN_TRY(context.events().take(false));
+  TN_CUDA_IN(context, cuEventRecord, here.native(), stream);
+  return outlast(context, here);
+}
+
 Status between_devices(const Context& here, CUstream stream, const tn_span& dst, const tn_span& src) {
   const Context& to = author::object<Memory>(dst.memory).context();
   const Context& from = author::object<Memory>(src.memory).context();
@@ -98,21 +106,24 @@ bool is_pageable(const Context& context, const tn_span& span) noexcept {
 }
 
 Status copy(Gpu& gpu, CUstream stream, const tn_span& dst, const tn_span& src) {
-  const Context& context = *gpu.context();
+  Context& context = *gpu.context();
   if (crosses(dst, src)) return between_devices(context, stream, dst, src);
-  if (is_pageable(context, src) && !is_pageable(context, dst))
+  const bool to = is_pageable(context, dst);
+  if (!to && is_pageable(context, src))
     return gpu.staging().upload(stream, place(dst), host_pointer(src.offset), src.bytes);
+  if (to) TN_TRY(arrive(context, stream));
   TN_CUDA_IN(context, cuMemcpyAsync, place(dst), place(src), dst.bytes, stream);
   // The driver fills ordinary memory before it returns, as far as it says; make sure of it.
-  if (is_pageable(context, dst)) TN_CUDA_IN(context, cuStreamSynchronize, stream);
+  if (to) TN_CUDA_IN(context, cuStreamSynchronize, stream);
   return {};
 }
 
 Status copy_box(Gpu& gpu, CUstream stream, const tn_span& dst, const tn_span& src,
                 const tn_copy_shape& shape) {
-  const Context& context = *gpu.context();
+  Context& context = *gpu.context();
   const bool from = is_pageable(context, src), to = is_pageable(context, dst);
   if (from || to) {
+    if (to) TN_TRY(arrive(context, stream));
     TN_TRY(Rows(gpu, stream, from && !to, shape).run(place(dst), place(src)));
     if (to) TN_CUDA_IN(context, cuStreamSynchronize, stream);
     return {};

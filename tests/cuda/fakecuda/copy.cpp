@@ -2,7 +2,7 @@
 // copy.cpp: copies and fills. What memory an address is decides how asynchronous a copy is.
 //
 // From pageable memory: the source is read before the call returns. To pageable memory, and between host memories: the
-// copy is done when the call returns. All others: when the stream gets there.
+// copy is done when the call returns, and no other thread's call goes on meanwhile. All others: when the stream gets there.
 #include "capture.hpp"
 #include "timeline.hpp"
 
@@ -72,7 +72,10 @@ void copy(Driver& d, Lock& lock, Context& context, CUstream handle, const Box& b
   const bool host_only = to != PlaceType::device && from != PlaceType::device;
   if (task == nullptr || !(pageable || host_only)) return;
   const auto health = context.health;
+  d.alone_inside = std::this_thread::get_id();
   d.engine.wait(lock, task);
+  d.alone_inside = {};
+  d.let_in.notify_all();
   require_healthy(*health);
 }
 

@@ -9,8 +9,10 @@
 #include "memory.hpp"
 #include "objects.hpp"
 
+#include <condition_variable>
 #include <new>
 #include <string>
+#include <thread>
 
 namespace fakecuda {
 
@@ -26,6 +28,8 @@ struct Driver {
   Memory memory{};
   Counts counts{};
   bool initialised = false;
+  std::thread::id alone_inside{};       // the thread whose call keeps others out, though it waits for a stream
+  std::condition_variable let_in{};
   std::vector<std::shared_ptr<Context>> primary{};  // by device; null: not retained
 
   Handles<CUcontext, Context> contexts{1};
@@ -66,6 +70,7 @@ CUresult call(Body&& body) noexcept {
   try {
     Lock lock(d.mutex);
     require(d.initialised, CUDA_ERROR_NOT_INITIALIZED);
+    d.let_in.wait(lock, [&d] { return d.alone_inside == std::thread::id{}; });
     d.engine.touch();
     body(d, lock);
     return CUDA_SUCCESS;

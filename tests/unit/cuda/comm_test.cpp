@@ -121,6 +121,26 @@ TEST_CASE("comm: nothing is compiled for a sum, so it needs no compiler and load
       });
 }
 
+// A driver that fills ordinary memory keeps others out until the stream has come there, which waits for them.
+TEST_CASE("comm: who reads a sum into ordinary memory at once does not keep the other ranks from bringing theirs") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  constexpr int rounds = 30;
+  std::atomic<int> wrong{0};
+  const auto body = [&](Rank& rank) {
+    for (int round = 0; round < rounds && rank.health().ok(); ++round) {
+      const Memory more = allocate(rank.device, 64);
+      std::vector<int32_t> sum(Rank::words);
+      rank.submit({rank.op(TN_COMM_ALL_REDUCE, 61)});
+      const bool read = try_copy(rank.stream, host_span(sum.data(), Rank::side), rank.recv()).ok();
+      wrong += read && sum[60] == 3 * 60 + 30 ? 0 : 1;
+    }
+  };
+  together({device}, 3, body, [](Rank& rank) { CHECK(rank.finish().message() == ""); });
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("comm: what a group has goes side by side, in whatever order others submit it") {
   CUDA_DRIVER("seed=5");
   const World world;
