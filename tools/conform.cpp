@@ -158,6 +158,10 @@ Command add_conform(CLI::App& tool) {
       ->check(CLI::Range(1u, 1000000u));
   app->add_option("--round", o.round, "Begin with round R of them (0)")->type_name("R");
   app->add_option("--jobs", o.jobs, "Processes at once (1)")->type_name("N")->check(CLI::Range(1u, 256u));
+  app->add_option("--together", o.together,
+                  "Groups of cases to a process (1): more where opening a device takes long")
+      ->type_name("N")
+      ->check(CLI::Range(1u, 10000u));
   app->add_flag("--resume", o.resume, "Go on where a run of the same library and seed was stopped");
   app->add_flag("--verify", o.verify,
                 "Unexplained gaps, unexpected passes and declarations out of date fail too");

@@ -2,7 +2,8 @@
 // case.hpp: a conformance case and the registry that holds them all.
 //
 // Invariant: a case is a sentence that a plugin either keeps or breaks ("copy: zero bytes are legal everywhere"). What
-// stands before the colon is its group; cases of one group share a process unless a case asks to be alone.
+// stands before the colon is its group; cases of one group share a process, where asked with other groups, unless a case asks
+// to be alone.
 #pragma once
 
 #include <tenon/result.hpp>

@@ -150,8 +150,8 @@ void Run::try_alone(CaseResult& result) {
   if (!said.ok() || !alone || alone->finding.outcome == Outcome::failed) return;
   result.in_company = true;
   result.finding.warnings.push_back(
-      "alone it passes: it depends on the cases of its group before it, or on chance; the line below runs "
-      "its group");
+      "alone it passes: it depends on the cases before it in its process, or on chance; the line below "
+      "runs them, too");
 }
 
 void Run::take(CaseResult result, bool fresh) {
@@ -215,7 +215,7 @@ Status Run::rest() {
       result.finding.reason = report_.trouble;
       report_.results.push_back(std::move(result));
     }
-    for (Batch& batch : batches(open, round)) queue.push_back(std::move(batch));
+    for (Batch& batch : batches(open, round, report_.options.together)) queue.push_back(std::move(batch));
   }
   return run_batches(report_.options, std::move(queue), false, events());
 }
@@ -299,11 +299,32 @@ Result<Report> run(const Options& options, const Watch& watch) {
   return std::move(going).finish();
 }
 
+namespace {
+
+// Filters of the groups that share the process of a case.
+std::vector<std::string> company_of(const Options& options, const CaseResult& result) {
+  const auto filter = [](std::string_view name) { return words(name.substr(0, name.find(':')), ": *"); };
+  for (const Batch& batch : batches(select(options), result.round, options.together)) {
+    std::vector<std::string> out;
+    bool here = false;
+    for (const Case* member : batch.cases) {
+      here |= member->name == result.name;
+      if (out.empty() || out.back() != filter(member->name)) out.push_back(filter(member->name));
+    }
+    if (here) return out;
+  }
+  return {filter(result.name)};
+}
+
+}  // namespace
+
 std::string reproduce_line(const Report& report, const CaseResult& result) {
   const Options& o = report.options;
-  const std::string group = result.name.substr(0, result.name.find(':')) + ": *";
-  std::string out = words(quoted(o.program), " conform ", quoted(o.plugin), " --filter ",
-                          quoted(result.in_company ? group : result.name), " --seed ", o.seed);
+  std::string out = words(quoted(o.program), " conform ", quoted(o.plugin));
+  for (const std::string& filter : result.in_company ? company_of(o, result) : std::vector{result.name})
+    out += words(" --filter ", quoted(filter));
+  out += words(" --seed ", o.seed);
+  if (result.in_company && o.together != 1) out += words(" --together ", o.together);
   if (result.round != 0) out += words(" --round ", result.round);
   if (o.quick) out += " --quick";
   if (o.verify) out += " --verify";

@@ -33,7 +33,7 @@ struct Options {
   uint64_t seed = 1;
   uint32_t sample = 1;             // one in so many cases, drawn by the seed; level 0 always whole
   uint32_t repeat = 1, round = 0;  // rounds `round` … round + repeat - 1
-  uint32_t jobs = 1, device = 0;
+  uint32_t jobs = 1, together = 1, device = 0;   // processes at once; groups of cases to a process
   double deadline_s = default_deadline_s;        // of one case
   std::map<std::string, std::string> options{};  // for the plugin: "threads" → "2"
   Judging judging{};                             // of the vendor's declarations; `run` fills it in

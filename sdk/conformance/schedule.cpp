@@ -193,26 +193,30 @@ CaseResult not_run_yet(const Case& wanted, uint32_t round) {
   return out;
 }
 
-std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round) {
+std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round, uint32_t together) {
   struct Open {
     size_t place = 0;  // in `out`
     size_t bytes = 0;  // of the names in it
   };
   std::deque<Batch> out;
-  std::map<std::pair<int, std::string_view>, Open> groups;
+  std::deque<Open> open;
+  std::map<std::pair<int, std::string_view>, size_t> groups;  // in `open`
   for (const Case* wanted : cases) {
     if (wanted->alone) {
       out.push_back({.round = round, .cases = {wanted}});
       continue;
     }
+    const auto [group, fresh] =
+        groups.try_emplace({wanted->level, wanted->group()}, groups.size() / together);
+    if (group->second == open.size()) open.emplace_back();
+    Open& mine = open[group->second];
     const size_t bytes = std::string_view(wanted->name).size();
-    Open& open = groups[{wanted->level, wanted->group()}];
-    if (open.bytes == 0 || open.bytes + bytes > most_name_bytes) {
-      open = {.place = out.size()};
+    if (mine.bytes == 0 || mine.bytes + bytes > most_name_bytes) {
+      mine = {.place = out.size()};
       out.push_back({.round = round, .cases = {}});
     }
-    open.bytes += bytes;
-    out[open.place].cases.push_back(wanted);
+    mine.bytes += bytes;
+    out[mine.place].cases.push_back(wanted);
   }
   return out;
 }

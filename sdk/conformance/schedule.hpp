@@ -22,12 +22,13 @@ struct Batch {
 
 // The result that `wanted` has before it ran. [any-thread; does not block; cannot fail]
 CaseResult not_run_yet(const Case& wanted, uint32_t round);
-// Names of cases that one request carries, in bytes: a group with more has several processes, one after another or, with
+// Names of cases that one request carries, in bytes: who has more gets several processes, one after another or, with
 // --jobs, beside each other.
 inline constexpr size_t most_name_bytes = 16 * 1024;
 
-// Cases by group and round; those that want to be alone, alone. [any-thread; does not block; cannot fail]
-std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round);
+// Cases by group and round, `together` groups to a process; those that want to be alone, alone.
+// [any-thread; does not block; cannot fail]
+std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round, uint32_t together);
 
 struct Events {
   std::function<void(const std::string& name)> began{};

@@ -28,7 +28,7 @@ struct Driver {
   Memory memory{};
   Counts counts{};
   bool initialised = false;
-  std::thread::id alone_inside{};       // the thread whose call keeps others out, though it waits for a stream
+  std::thread::id alone_inside{};  // the thread whose call keeps others out, though it waits for a stream
   std::condition_variable let_in{};
   std::vector<std::shared_ptr<Context>> primary{};  // by device; null: not retained
 

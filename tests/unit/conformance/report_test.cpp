@@ -140,6 +140,16 @@ TEST_CASE("report: a case that fails in company only is repeated with its group"
   report.results[1].in_company = true;
   CHECK(reproduce_line(report, report.results[1]) ==
         "tenon conform ./tenon-foo.so --filter 'copy: *' --seed 7");
+  report.options.together = 3;
+  report.results[1].name = "fill: every pattern width repeats and touches nothing else";
+  const std::string line = reproduce_line(report, report.results[1]);
+  CAPTURE(line);
+  CHECK(has(line, "--filter 'fill: *'"));
+  CHECK(has(line, " --seed 7 --together 3"));
+  size_t filters = 0;
+  for (size_t at = line.find("--filter"); at != std::string::npos; at = line.find("--filter", at + 1))
+    ++filters;
+  CHECK(filters == 3);
 }
 
 TEST_CASE("report: a file name with a space is quoted in the line that repeats a case") {

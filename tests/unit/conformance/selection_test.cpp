@@ -45,7 +45,7 @@ TEST_CASE("selection: cases of one group share a process, those that are alone d
   const auto chosen = select(options);
   size_t total = 0;
   std::set<std::string> shared;
-  for (const Batch& batch : batches(chosen, 3)) {
+  for (const Batch& batch : batches(chosen, 3, 1)) {
     CHECK(batch.round == 3);
     REQUIRE_FALSE(batch.cases.empty());
     total += batch.cases.size();
@@ -55,6 +55,28 @@ TEST_CASE("selection: cases of one group share a process, those that are alone d
     for (const Case* member : batch.cases) CHECK(member->group() == first.group());
   }
   CHECK(total == chosen.size());
+}
+
+TEST_CASE("selection: groups that are together share a process, as many as asked, whole and in order") {
+  const auto chosen = select(Options{});
+  const auto apart = batches(chosen, 0, 1), made = batches(chosen, 0, 8);
+  std::set<std::string> seen;
+  size_t total = 0, full = 0;
+  for (const Batch& batch : made) {
+    std::vector<std::string> groups;
+    for (const Case* member : batch.cases) {
+      if (batch.cases.front()->alone) continue;
+      const std::string group = std::to_string(member->level) + std::string(member->group());
+      if (groups.empty() || groups.back() != group) groups.push_back(group);
+    }
+    CHECK(groups.size() <= 8);
+    for (const std::string& group : groups) CHECK(seen.insert(group).second);
+    full += groups.size() == 8 ? 1 : 0;
+    total += batch.cases.size();
+  }
+  CHECK(total == chosen.size());
+  CHECK(full > 20);
+  CHECK(made.size() < apart.size() / 3);
 }
 
 TEST_CASE("selection: a group too large for one request is several processes, and loses no case") {
@@ -67,7 +89,7 @@ TEST_CASE("selection: a group too large for one request is several processes, an
     chosen.push_back(&cases.back());
   }
   std::vector<const Case*> found;
-  const auto made = batches(chosen, 0);
+  const auto made = batches(chosen, 0, 1);
   CHECK(made.size() > 2);
   for (const Batch& batch : made) {
     size_t bytes = 0;

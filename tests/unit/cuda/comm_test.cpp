@@ -122,7 +122,8 @@ TEST_CASE("comm: nothing is compiled for a sum, so it needs no compiler and load
 }
 
 // A driver that fills ordinary memory keeps others out until the stream has come there, which waits for them.
-TEST_CASE("comm: who reads a sum into ordinary memory at once does not keep the other ranks from bringing theirs") {
+TEST_CASE(
+    "comm: who reads a sum into ordinary memory at once does not keep the other ranks from bringing theirs") {
   CUDA_DRIVER("");
   const World world;
   const Device device = open_device();
