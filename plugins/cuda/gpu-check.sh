@@ -7,7 +7,7 @@
 # --build takes a release build that is there already (its bin/ and lib/); without it one is made in build/gpu.
 # --out is where the figures go (default build/gpu-check): gpu-check.json, the reports of its steps, and their logs.
 # --seconds is what all steps have together (default 580); what has not begun by then is skipped.
-# --sample is of how many cases of the kit beyond level 0 one is run (default 6; 1 takes more --seconds).
+# --sample is of how many cases of the kit beyond level 0 one is run (default 6; all, 1, take 1800 --seconds).
 # Invariant: a step that cannot run here says so and is counted as skipped; the script fails when a step failed or did not
 # end in its time, and never because a target was missed.
 set -uo pipefail
@@ -106,19 +106,19 @@ sanitize() {
                     --filter 'op batch_norm_train: f32*' --filter 'op embedding_grad: f32*' --filter 'op adam: f32*')
   for tool in memcheck racecheck; do
     compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 1 "$tenon" conform "$plugin" --level 1 --quick \
-      --jobs "$jobs" --deadline 60 --filter 'memory*' --filter 'copy*' --filter 'op add: f32*' --filter 'op cast: f32*' "${cases[@]}" || return
+      --jobs 1 --together 20 --deadline 120 --filter 'memory*' --filter 'copy*' --filter 'op add: f32*' --filter 'op cast: f32*' "${cases[@]}" || return
   done
 }
 
 # Levels 0 to 4, at small sizes.
 conformance() {
-  "$tenon" conform "$plugin" --level 4 --quick --sample "$sample" --verify --jobs "$jobs" --json "$out/conformance.json" \
+  "$tenon" conform "$plugin" --level 4 --quick --sample "$sample" --verify --jobs "$jobs" --together 8 --json "$out/conformance.json" \
     --html "$out/conformance.html"
 }
 
 # All that NVIDIA's libraries compute.
 libraries() {
-  "$tenon" conform "$plugin" --level 2 --quick --verify --jobs "$jobs" --json "$out/libraries.json" --filter 'op matmul:*' \
+  "$tenon" conform "$plugin" --level 2 --quick --verify --jobs "$jobs" --together 8 --json "$out/libraries.json" --filter 'op matmul:*' \
     --filter 'op conv2d*' --filter 'op attention*' --filter 'gradient matmul*' --filter 'gradient conv2d*' \
     --filter 'fused matmul*' --filter 'fused conv2d*' --filter 'fused attention*'
 }
@@ -129,7 +129,7 @@ collectives() {
   for group in abort 'all_*' barrier broadcast communicator deterministic message mismatch numbers 'reduce*' send_recv split submit; do
     groups+=(--filter "$group: *")
   done
-  "$tenon" conform "$plugin" --level 3 --quick --jobs "$jobs" "${groups[@]}"
+  "$tenon" conform "$plugin" --level 3 --quick --jobs "$jobs" --together 8 "${groups[@]}"
 }
 
 # The same with NCCL, which takes one rank of a device: cases of one rank are its, the others go on as threads. What it joined
@@ -168,8 +168,8 @@ json() {
 }
 
 export -f make_build is_there sanitize conformance libraries collectives nccl bench
-# Groups of cases are processes, and a driver makes their contexts, of 32 queues, one after another: with eight at once each takes eight
-# seconds, with sixteen a case waits for longer than it may take.
+# A driver makes the contexts of all processes, of 32 queues, one after another: with eight at once each takes eight seconds, with
+# sixteen a case waits for longer than it may take. So groups of cases share processes, too.
 jobs=$(($(nproc) < 8 ? $(nproc) : 8))
 if [[ -z $build ]]; then
   build=build/gpu
@@ -201,7 +201,7 @@ if [[ $cuda != none ]]; then
   step libraries 60 libraries
   step collectives 80 collectives
   step nccl 30 nccl
-  step sanitizer 80 sanitize
+  step sanitizer 100 sanitize
 else
   for name in bench conformance libraries collectives nccl sanitizer; do note "$name" skipped 0 "no device"; done
 fi
