@@ -140,8 +140,8 @@ def selected(plugin, case):
     return ["--filter", case.split(":")[0] + ": *" if whole else case, "--deadline", deadline]
 
 
-def check_wrong(tool, plugin, case):
-    code, report, output = conform(tool, plugin, *selected(plugin, case))
+def check_wrong(tool, plugin, case, *more):
+    code, report, output = conform(tool, plugin, *selected(plugin, case), *more)
     verdicts = {c["name"]: c["verdict"] for c in report["cases"]}
     expect(code == 1, f"exit code {code} instead of 1\n{output}")
     expect(verdicts.get(case) == "failed", f"'{case}' is {verdicts.get(case)} instead of failed\n{output}")
@@ -188,6 +188,8 @@ def main(arguments):
         name = pathlib.Path(arguments[1]).stem.removeprefix("tenon-")
         expect(name in rows(), f"README.md has no row for '{name}'")
         check_wrong(arguments[0], arguments[1], rows()[name])
+        if name in TOGETHER:  # the company of other groups, too
+            check_wrong(arguments[0], arguments[1], rows()[name], "--filter", "copy: *", "--together", "2")
 
 
 if __name__ == "__main__":
