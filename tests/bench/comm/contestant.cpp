@@ -2,6 +2,8 @@
 // contestant.cpp: processes, their sockets, and the patience with them.
 #include "contestant.hpp"
 
+#include "../row.hpp"
+
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -153,7 +155,14 @@ double Contestant::ask(const Task& task) {
   return fastest < 0 ? fastest : slowest * 1e6;
 }
 
-double Contestant::run() { return ask(task_); }
+// A short run would tell of waking more than of the work: its repeats grow until they fill the time.
+double Contestant::run() {
+  for (;;) {
+    const double start = now_ns(), time = ask(task_), took_us = (now_ns() - start) / 1e3;
+    if (time < 0 || took_us >= run_us / 2 || task_.repeats == most_repeats) return time;
+    task_.repeats = static_cast<uint32_t>(std::clamp(task_.repeats * run_us / took_us, 1.0, most_repeats));
+  }
+}
 
 void Contestant::aim(const Work& work) {
   double best = 0;
@@ -165,11 +174,7 @@ void Contestant::aim(const Work& work) {
     if (way == 0 || time < best) best = time, chosen = way;
   }
   task_.way = chosen;
-  // Three calls tell of waking more than of the work: as many as seem right are looked at once more.
-  for (const bool last : {false, true}) {
-    task_.repeats = static_cast<uint32_t>(std::clamp(run_us / std::max(best, 0.01), 1.0, most_repeats));
-    if (!last) best = ask(task_);
-  }
+  task_.repeats = 1;
 }
 
 bool Contestant::prepare(const Work& work) {

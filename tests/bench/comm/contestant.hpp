@@ -29,13 +29,13 @@ class Contestant {
   // Why it has no figures; "" while it has.
   const std::string& why() const noexcept { return why_; }
 
-  // Compares every element of an all-reduce, and finds the way that is fastest for what follows and how often it is
-  // repeated in one run. False: it is out. [one thread; blocks]
+  // Compares every element of an all-reduce, and finds the way that is fastest for what follows. False: it is out.
+  // [one thread; blocks]
   bool prepare(const Work& work);
   // The same without the comparison.
   void aim(const Work& work);
-  // A run of what was prepared: microseconds of one repeat on the rank that took longest; negative when there is no figure.
-  // [one thread; blocks]
+  // A run of what was prepared, as often as fills some milliseconds: microseconds of one repeat on the rank that took longest;
+  // negative when there is no figure. [one thread; blocks]
   double run();
 
  private:
