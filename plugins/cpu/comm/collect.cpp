@@ -35,7 +35,16 @@ bool sums_for_all(std::span<const Operation> operations) {
                      [](const Operation& o) { return o.kind == TN_COMM_ALL_REDUCE && o.count != 0; });
 }
 
-std::string told(const Card& card) {
+Terms terms_of(const Operation& o) {
+  return {.kind = o.kind,
+          .dtype = o.dtype,
+          .reduce = o.reduce,
+          .root = o.root,
+          .count = o.count,
+          .factor = o.factor != nullptr ? factor_at(o.factor, o.dtype) : factor_of(o.scalar, o.dtype)};
+}
+
+std::string told(const Terms& card) {
   std::string words = kind_name(card.kind);
   if (card.kind == TN_COMM_BARRIER) return words;
   if (reduces(card.kind)) words += text(" ", reduce_name(card.reduce));
@@ -81,34 +90,44 @@ bool Collector::is_small(std::span<const Operation> operations, uint64_t most_by
   return bridge_ == nullptr && bytes <= most_bytes;
 }
 
-// The data lies on the board, too, when it fits.
+// Between hosts boards are what travels.
+bool Collector::fits_step(std::span<const Operation> operations) const noexcept {
+  if (bridge_ != nullptr || operations.size() != 1 || brought_ > line) return false;
+  const Operation& o = operations.front();
+  return o.count * blocks(o) * o.width <= Step::most_bytes;
+}
+
 void Collector::begin(std::span<const Operation> operations, uint64_t sequence) {
   phase_ = 0;
-  member_.doing(sequence, operations.front().kind);
+  const Operation& first = operations.front();
+  member_.doing(sequence, first.kind);
+  brought_ = bytes_brought(operations);
+  const bool noted = fits_step(operations);
+  if (noted) {
+    Step& step = member_.next_step();
+    step.sequence = sequence;
+    step.terms = terms_of(first);
+    if (first.send != nullptr) std::memcpy(step.data, first.send, first.count * blocks(first) * first.width);
+  } else {
+    fill_board(operations, sequence);
+  }
+  if (bridge_ == nullptr) member_.post(noted);  // else when the other hosts' boards are here
+}
+
+// The data lies on the board, too, when it fits.
+void Collector::fill_board(std::span<const Operation> operations, uint64_t sequence) noexcept {
   Board& board = member_.segment().board(rank_, turn_);
   board.sequence = sequence;
   board.count = static_cast<uint32_t>(operations.size());
-  for (size_t i = 0; i < operations.size(); ++i) {
-    const Operation& o = operations[i];
-    board.cards()[i] = {
-        .kind = o.kind,
-        .dtype = o.dtype,
-        .reduce = o.reduce,
-        .root = o.root,
-        .count = o.count,
-        .factor = o.factor != nullptr ? factor_at(o.factor, o.dtype) : factor_of(o.scalar, o.dtype),
-        .send = o.send_at,
-        .recv = o.recv_at};
-  }
-  brought_ = bytes_brought(operations);
+  for (size_t i = 0; i < operations.size(); ++i)
+    board.cards()[i] = {terms_of(operations[i]), operations[i].send_at, operations[i].recv_at};
+  if (brought_ > Board::eager_bytes) return;
   std::byte* to = board.data();
   for (const Operation& o : operations) {
-    if (brought_ > Board::eager_bytes) break;
     const uint64_t bytes = o.count * blocks(o) * o.width;
     if (o.send != nullptr && bytes != 0) std::memcpy(to, o.send, bytes);
     to += to_line(bytes);
   }
-  if (bridge_ == nullptr) member_.post();  // else when the other hosts' boards are here
 }
 
 Status Collector::finish(std::span<const Operation> operations) {
@@ -153,40 +172,39 @@ Collector::Way Collector::choose() {
 }
 
 Status Collector::check_order() {
-  const Board& ours = member_.segment().board(rank_, turn_);
+  const Brought ours = brought_by(rank_);
   for (uint32_t q = 0; q < size_; ++q) {
-    const Board& theirs = member_.segment().board(q, turn_);
-    if (q != rank_) TN_TRY(compare(q, theirs, ours));
+    if (q != rank_) TN_TRY(compare(q, brought_by(q), ours));
   }
   atlas_.forget_freed();
   return {};
 }
 
 // The ranks go step by step, so unequal numbers mean that one of them has lost a group; no submit can bring that about.
-Status Collector::compare(uint32_t rank, const Board& theirs, const Board& ours) {
-  if (theirs.sequence != ours.sequence) {
-    return member_.fail(TN_MISMATCH, text(member_.in_words(rank), " is at group ", theirs.sequence, ", ",
-                                          member_.in_words(rank_), " at group ", ours.sequence,
+Status Collector::compare(uint32_t rank, const Brought& theirs, const Brought& ours) {
+  if (theirs.sequence() != ours.sequence()) {
+    return member_.fail(TN_MISMATCH, text(member_.in_words(rank), " is at group ", theirs.sequence(), ", ",
+                                          member_.in_words(rank_), " at group ", ours.sequence(),
                                           ": run one build of the cpu plugin on all ranks"));
   }
-  const uint32_t both = std::min(theirs.count, ours.count);
+  const uint32_t both = std::min(theirs.count(), ours.count());
   for (uint32_t i = 0; i < both; ++i) {
-    const Card &a = theirs.cards()[i], &b = ours.cards()[i];
+    const Terms &a = theirs.terms(i), &b = ours.terms(i);
     if (a.kind == b.kind && a.dtype == b.dtype && a.reduce == b.reduce && a.root == b.root &&
         a.count == b.count)
       continue;
-    return member_.fail(
-        TN_MISMATCH, text("group ", ours.sequence, ", collective ", i, ": ", member_.in_words(rank), " has ",
-                          told(a), ", ", member_.in_words(rank_), " has ", told(b),
-                          ": all ranks must submit the same in the same order"));
+    return member_.fail(TN_MISMATCH,
+                        text("group ", ours.sequence(), ", collective ", i, ": ", member_.in_words(rank),
+                             " has ", told(a), ", ", member_.in_words(rank_), " has ", told(b),
+                             ": all ranks must submit the same in the same order"));
   }
-  if (theirs.count == ours.count) return {};
-  const bool more = theirs.count > ours.count;
+  if (theirs.count() == ours.count()) return {};
+  const bool more = theirs.count() > ours.count();
   return member_.fail(
       TN_MISMATCH,
-      text("group ", ours.sequence, ": ", member_.in_words(rank), " has ", theirs.count, " collectives, ",
-           member_.in_words(rank_), " has ", ours.count, " collectives; the first that only one has is ",
-           told((more ? theirs : ours).cards()[both]), ": all ranks must submit the same in the same order"));
+      text("group ", ours.sequence(), ": ", member_.in_words(rank), " has ", theirs.count(), " collectives, ",
+           member_.in_words(rank_), " has ", ours.count(), " collectives; the first that only one has is ",
+           told((more ? theirs : ours).terms(both)), ": all ranks must submit the same in the same order"));
 }
 
 // Whether every rank may reach every buffer of this group.
@@ -205,14 +223,14 @@ bool Collector::all_reachable() {
 
 void Collector::gather_factors(const Operation& operation, uint32_t index) {
   if (operation.reduce != TN_REDUCE_PREMUL_SUM) return;
-  for (uint32_t q = 0; q < size_; ++q) factors_[q] = member_.segment().board(q, turn_).cards()[index].factor;
+  for (uint32_t q = 0; q < size_; ++q) factors_[q] = brought_by(q).terms(index).factor;
 }
 
 Status Collector::run_eager(std::span<const Operation> operations) {
   uint64_t at = 0;
   for (uint32_t i = 0; i < operations.size(); ++i) {
     const Operation& o = operations[i];
-    for (uint32_t q = 0; q < size_; ++q) sources_[q] = member_.segment().board(q, turn_).data() + at;
+    for (uint32_t q = 0; q < size_; ++q) sources_[q] = brought_by(q).data() + at;
     gather_factors(o, i);
     if (!deliver(o, {.first = 0, .count = o.count, .stride = o.count * o.width})) return member_.failure();
     at += to_line(o.count * blocks(o) * o.width);

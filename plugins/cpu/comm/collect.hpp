@@ -2,9 +2,9 @@
 // collect.hpp: the collectives of one group, from its announcement to the last byte.
 //
 // Every rank lays its cards on its board and finishes a step; then each compares all cards with its own, which is the order
-// check. Four ways carry the data:
+// check. One collective of a few bytes lies beside the step itself. Four ways carry the data:
 //
-//   eager   little data lies on the boards beside the cards, so one step is all
+//   eager   little data lies with the cards, so one step is all
 //   direct  all buffers can be reached: each rank reduces its slice from their owners' pages and writes it to all of
 //           them, or takes what it wants from where it lies; two steps
 //   fetched what has no address in other processes, and is read by them quickly: each rank reads what it needs; two steps, for
@@ -34,6 +34,23 @@ struct Slice {
     end = std::min(count, begin + each);
   }
   uint64_t begin, end;
+};
+
+// What one rank brings to a group, beside its step or on its board.
+class Brought {
+ public:
+  Brought(const Step& step, const Board& board) noexcept
+      : step_(step.noted != 0 ? &step : nullptr), board_(board) {}
+  uint64_t sequence() const noexcept { return step_ != nullptr ? step_->sequence : board_.sequence; }
+  uint32_t count() const noexcept { return step_ != nullptr ? 1 : board_.count; }
+  const Terms& terms(uint32_t i) const noexcept {
+    return step_ != nullptr ? step_->terms : board_.cards()[i];
+  }
+  const std::byte* data() const noexcept { return step_ != nullptr ? step_->data : board_.data(); }
+
+ private:
+  const Step* step_;
+  const Board& board_;
 };
 
 class Collector {
@@ -67,9 +84,14 @@ class Collector {
   };
 
   uint64_t bytes_brought(std::span<const Operation> operations) const noexcept;
+  bool fits_step(std::span<const Operation> operations) const noexcept;
+  void fill_board(std::span<const Operation> operations, uint64_t sequence) noexcept;
+  Brought brought_by(uint32_t rank) noexcept {
+    return {member_.step_of(rank), member_.segment().board(rank, turn_)};
+  }
   Way choose();
   Status check_order();
-  Status compare(uint32_t rank, const Board& theirs, const Board& ours);
+  Status compare(uint32_t rank, const Brought& theirs, const Brought& ours);
   bool all_reachable();
   uint64_t blocks(const Operation& operation) const noexcept;
   void gather_factors(const Operation& operation, uint32_t index);

@@ -42,7 +42,7 @@ class Member::Everyone final : public Condition {
 
  private:
   bool behind(uint32_t rank) const noexcept {
-    const uint32_t theirs = member_.slot(rank).epoch.load(std::memory_order_seq_cst);
+    const uint32_t theirs = member_.step_of(rank).number.load(std::memory_order_seq_cst);
     return static_cast<int32_t>(theirs - member_.epoch_) < 0;
   }
   Member& member_;
@@ -151,8 +151,10 @@ void Member::ring(uint32_t rank) noexcept {
   system::wake_all(other.bell);
 }
 
-void Member::post() noexcept {
-  slot(rank_).epoch.store(++epoch_, std::memory_order_seq_cst);
+void Member::post(bool noted) noexcept {
+  Step& step = next_step();
+  step.noted = noted ? 1 : 0;
+  step.number.store(++epoch_, std::memory_order_seq_cst);
   for (const uint32_t q : mates_) {
     if (q != rank_) tell(q);
   }

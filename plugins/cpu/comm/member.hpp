@@ -88,8 +88,11 @@ class Member {
     sequence_ = sequence;
     kind_ = kind;
   }
-  // Finishes a step: what was written before is visible to whoever sees it.
-  void post() noexcept;
+  // The step that comes next, for a group that is to lie beside it; and the last one of `rank`, when it has been waited for.
+  Step& next_step() noexcept { return slot(rank_).steps[(epoch_ + 1) % 2]; }
+  const Step& step_of(uint32_t rank) noexcept { return slot(rank).steps[epoch_ % 2]; }
+  // Finishes a step: what was written before is visible to whoever sees it. `noted`: a group lies beside it.
+  void post(bool noted = false) noexcept;
   // Waits until all others have finished as many steps. [blocks; may fail]
   Status wait_all();
   // The same for a moment: false when they have not by then. [does not block; cannot fail]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // segment.hpp: the memory that the ranks of one communicator share on one host, and what lies where in it.
 //
-//   Header | a Slot for each rank | two Boards for each rank | a Channel for each pair | rings of the pairs | stages
+//   Header | a Slot for each rank, with its last two Steps | two Boards for each rank | a Channel for each pair | rings of the pairs | stages
 //
 // There is room for all ranks on every host: boards and stages of ranks on other hosts are copies that came over the network
 // (bridge.hpp). All of it starts as zeros, which is a valid beginning of every part.
@@ -10,6 +10,7 @@
 
 #include "system.hpp"
 
+#include <cstddef>
 #include <memory>
 
 namespace tenon::cpu::comm {
@@ -26,12 +27,16 @@ struct Window {
   uint64_t address = 0;  // in the owner's process, where it can be read
 };
 
-// One collective as the other ranks must know it.
-struct Card {
+// What a collective is. All ranks have the same, but for the factor.
+struct Terms {
   uint32_t kind = 0, dtype = 0, reduce = 0;
   int32_t root = -1;
   uint64_t count = 0;
   uint64_t factor = 0;  // bits of an int64_t or a double, as the dtype has it
+};
+
+// One collective as the other ranks must know it.
+struct Card : Terms {
   Window send{}, recv{};
 };
 
@@ -47,6 +52,7 @@ struct Board {
   Card* cards() noexcept { return reinterpret_cast<Card*>(room); }
   const Card* cards() const noexcept { return reinterpret_cast<const Card*>(room); }
   std::byte* data() noexcept { return room + data_at(); }
+  const std::byte* data() const noexcept { return room + data_at(); }
   // Of a board that holds so many bytes of data.
   uint64_t used(uint64_t data_bytes) const noexcept {
     return static_cast<uint64_t>(room - reinterpret_cast<const std::byte*>(this)) + data_at() + data_bytes;
@@ -56,11 +62,24 @@ struct Board {
   uint64_t data_at() const noexcept { return (count * sizeof(Card) + 63) / 64 * 64; }
 };
 
+// A step that a rank has finished. A group of one collective and a few bytes lies beside it, so that one line says that the rank
+// has come, with what, and what it brings; every other group lies on a board.
+struct alignas(128) Step {
+  static constexpr uint64_t most_bytes = 16;
+  std::atomic<uint32_t> number;  // written last
+  uint32_t noted;                // 1: the group lies here
+  uint64_t sequence;
+  Terms terms;
+  std::byte data[most_bytes];
+};
+static_assert(offsetof(Step, data) + Step::most_bytes <= 64);
+
 struct Slot {
   static constexpr uint32_t most_ranks = 256;
-  // Written by the rank at each step.
-  alignas(128) std::atomic<uint32_t> epoch;  // steps it has finished
-  std::atomic<uint32_t> beat;                // changes as it works on a long step
+  // The last two that the rank has finished, by the last bit of their number: who finishes one has seen that all others finished
+  // the one before, and so are done with the one before that.
+  Step steps[2];
+  alignas(128) std::atomic<uint32_t> beat;  // changes as it works on a long step
   // How often its process gave shared memory back: what others mapped may be stale.
   std::atomic<uint32_t> freed;
   // Read by whoever finishes a step, written around sleep only.
@@ -79,6 +98,9 @@ struct Slot {
   int32_t descriptor;                         // of the segment in its process, for others to try
   uint64_t base;                              // of the segment in its process, for others to read
   system::Processors processors;
+
+  // Changes with each step. [any-thread; does not block; cannot fail]
+  uint32_t pace() const noexcept { return steps[0].number.load() + steps[1].number.load(); }
 };
 
 // Messages from one rank to another, one after the other; bytes flow through a ring where the receiver cannot reach them.

@@ -66,7 +66,7 @@ class Member::Vigil {
 
   // What does not change while two ranks wait for each other.
   struct Standstill {
-    uint32_t rank = UINT32_MAX, epoch = 0, beat = 0, deeds = 0;
+    uint32_t rank = UINT32_MAX, pace = 0, beat = 0, deeds = 0;
     bool operator==(const Standstill&) const = default;
   };
 
@@ -88,7 +88,7 @@ void Member::Vigil::listen() noexcept {
     if (q == member_.rank_ || !condition_.awaits(q)) continue;
     awaited_[q / 64] |= uint64_t{1} << q % 64;
     const Slot& other = member_.slot(q);
-    signs += other.epoch.load(std::memory_order_relaxed);
+    signs += other.pace();
     signs += other.beat.load(std::memory_order_relaxed);
     heard = std::max(heard, other.heard.load(std::memory_order_relaxed));
     behind_sleeper_ = behind_sleeper_ || other.asleep.load(std::memory_order_relaxed) != 0;
@@ -126,7 +126,7 @@ Status Member::Vigil::look_for_standstill() {
     if (other.asleep.load(std::memory_order_seq_cst) == 0 || (theirs >> member_.rank_ % 64 & 1) == 0)
       continue;
     const Standstill now{.rank = q,
-                         .epoch = other.epoch.load(std::memory_order_seq_cst),
+                         .pace = other.pace(),
                          .beat = other.beat.load(std::memory_order_relaxed),
                          .deeds = member_.deeds_};
     if (now != standstill_) {

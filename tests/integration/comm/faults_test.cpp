@@ -51,34 +51,40 @@ TEST_CASE(
     "faults: another count, dtype, kind or number of operations is TN_MISMATCH on all ranks, naming both "
     "sides") {
   struct Case {
-    std::function<Status(Rank&)> odd;
-    const char* said;
+    std::function<Status(Rank&, uint64_t)> odd;
+    std::string said;
   };
-  const Case cases[] = {
-      {[](Rank& r) { return sum(r, 17); }, "all_reduce sum f32 × 17"},
-      {[](Rank& r) { return sum(r, 16, i32); }, "all_reduce sum i32 × 16"},
-      {[](Rank& r) -> Status {
-         TN_TRY(r.comm.barrier(r.stream));
-         return r.stream.sync();
-       },
-       "has barrier"},
-      {[](Rank& r) -> Status {
-         const Buffer data = TN_TRY(r.uploaded(brought(f32, 1, r.rank, 16)));
-         TN_TRY(r.comm.submit(r.stream, {CommOp::all_reduce(data, data, f32), CommOp::barrier()}));
-         return r.stream.sync();
-       },
-       "2 collectives"},
-  };
-  for (const Case& wrong : cases) {
-    World world;
-    const auto start = Clock::now();
-    const auto outcomes = as_threads(3, [&](uint32_t rank) -> Status {
-      Rank r = TN_TRY(join(world.device, world.store, rank, 3, {.timeout = patience}));
-      return rank == 1 ? wrong.odd(r) : sum(r, 16);
-    });
-    std::printf("mismatch told in %.3f s\n", seconds_since(start));
-    check_all(outcomes, TN_MISMATCH, wrong.said);
-    check_all(outcomes, TN_MISMATCH, "rank 1");
+  // A few bytes lie beside a step, more on a board, much where it is; the odd one may lie elsewhere than the others'.
+  for (const uint64_t count : {3u, 4u, 16u, 5'000u}) {
+    const std::string same = std::to_string(count), more = std::to_string(count + 1);
+    const Case cases[] = {
+        {[](Rank& r, uint64_t n) { return sum(r, n + 1); }, "all_reduce sum f32 × " + more},
+        {[](Rank& r, uint64_t) { return sum(r, 2); }, "all_reduce sum f32 × 2"},
+        {[](Rank& r, uint64_t n) { return sum(r, n, i32); }, "all_reduce sum i32 × " + same},
+        {[](Rank& r, uint64_t) -> Status {
+           TN_TRY(r.comm.barrier(r.stream));
+           return r.stream.sync();
+         },
+         "has barrier"},
+        {[](Rank& r, uint64_t n) -> Status {
+           const Buffer data = TN_TRY(r.uploaded(brought(f32, 1, r.rank, n)));
+           TN_TRY(r.comm.submit(r.stream, {CommOp::all_reduce(data, data, f32), CommOp::barrier()}));
+           return r.stream.sync();
+         },
+         "2 collectives"},
+    };
+    for (const Case& wrong : cases) {
+      World world;
+      const auto start = Clock::now();
+      const auto outcomes = as_threads(3, [&](uint32_t rank) -> Status {
+        Rank r = TN_TRY(join(world.device, world.store, rank, 3, {.timeout = patience}));
+        TN_TRY(sum(r, count));  // what lies there of the group before is not taken for this one's
+        return rank == 1 ? wrong.odd(r, count) : sum(r, count);
+      });
+      std::printf("mismatch told in %.3f s\n", seconds_since(start));
+      check_all(outcomes, TN_MISMATCH, wrong.said);
+      check_all(outcomes, TN_MISMATCH, "rank 1");
+    }
   }
 }
 
