@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // segment.hpp: the memory that the ranks of one communicator share on one host, and what lies where in it.
 //
-//   Header | a Slot for each rank, with its last two Steps | two Boards for each rank | a Channel for each pair | rings of the pairs | stages
+//   Header | a Slot of each rank, with two Steps | two Boards for each rank | a Channel for each pair | rings of the pairs | stages
 //
 // There is room for all ranks on every host: boards and stages of ranks on other hosts are copies that came over the network
 // (bridge.hpp). All of it starts as zeros, which is a valid beginning of every part.
