@@ -7,7 +7,7 @@
 # --build takes a release build that is there already (its bin/ and lib/); without it one is made in build/gpu.
 # --out is where the figures go (default build/gpu-check): gpu-check.json, the reports of its steps, and their logs.
 # --seconds is what all steps have together (default 580); what has not begun by then is skipped.
-# --sample is of how many cases of the kit beyond level 0 one is run (default 6; all, 1, take 1800 --seconds).
+# --sample is of how many cases of the kit beyond level 0 one is run (default 6; 1, all of them, takes more --seconds).
 # Invariant: a step that cannot run here says so and is counted as skipped; the script fails when a step failed or did not
 # end in its time, and never because a target was missed.
 set -uo pipefail

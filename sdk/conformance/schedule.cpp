@@ -206,10 +206,10 @@ std::deque<Batch> batches(const std::vector<const Case*>& cases, uint32_t round,
       out.push_back({.round = round, .cases = {wanted}});
       continue;
     }
-    const auto [group, fresh] =
-        groups.try_emplace({wanted->level, wanted->group()}, groups.size() / together);
-    if (group->second == open.size()) open.emplace_back();
-    Open& mine = open[group->second];
+    const size_t at =
+        groups.try_emplace({wanted->level, wanted->group()}, groups.size() / together).first->second;
+    if (at == open.size()) open.emplace_back();
+    Open& mine = open[at];
     const size_t bytes = std::string_view(wanted->name).size();
     if (mine.bytes == 0 || mine.bytes + bytes > most_name_bytes) {
       mine = {.place = out.size()};

@@ -72,9 +72,9 @@ void copy(Driver& d, Lock& lock, Context& context, CUstream handle, const Box& b
   const bool host_only = to != PlaceType::device && from != PlaceType::device;
   if (task == nullptr || !(pageable || host_only)) return;
   const auto health = context.health;
-  d.alone_inside = std::this_thread::get_id();
+  d.shut = true;
   d.engine.wait(lock, task);
-  d.alone_inside = {};
+  d.shut = false;
   d.let_in.notify_all();
   require_healthy(*health);
 }

@@ -12,7 +12,6 @@
 #include <condition_variable>
 #include <new>
 #include <string>
-#include <thread>
 
 namespace fakecuda {
 
@@ -28,7 +27,7 @@ struct Driver {
   Memory memory{};
   Counts counts{};
   bool initialised = false;
-  std::thread::id alone_inside{};  // the thread whose call keeps others out, though it waits for a stream
+  bool shut = false;  // a call keeps others out, though it waits for a stream
   std::condition_variable let_in{};
   std::vector<std::shared_ptr<Context>> primary{};  // by device; null: not retained
 
@@ -70,7 +69,7 @@ CUresult call(Body&& body) noexcept {
   try {
     Lock lock(d.mutex);
     require(d.initialised, CUDA_ERROR_NOT_INITIALIZED);
-    d.let_in.wait(lock, [&d] { return d.alone_inside == std::thread::id{}; });
+    d.let_in.wait(lock, [&d] { return !d.shut; });
     d.engine.touch();
     body(d, lock);
     return CUDA_SUCCESS;
