@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_bf16.cpp: keys and values become tiles once; then one task is a block of queries of one head.
+// attention_bf16.cpp: a slot makes tiles of a head's keys and values, then takes block after block of its queries; meanwhile
+// it asks for the next head's.
 //
 // Where there are no tile registers, vectors of pairs multiply the same tiles.
 // Invariant: a slot's room is its own, and a worker holds tile registers only while it computes.
@@ -31,42 +32,39 @@ class TilesStep final : public Step {
         width_(whole_tiles(form.width)),
         keys_(whole_tiles(form.keys)),
         blocks_((form.queries + tile_queries - 1) / tile_queries),
-        slots_(
-            attention_slots(static_cast<uint64_t>(std::max<int64_t>(tasks(), packs())), products(), threads)),
-        packed_keys_(builder.scratch(packed_bytes())),
-        packed_values_(builder.scratch(packed_bytes())),
+        slots_(attention_slots(static_cast<uint64_t>(tasks()), products(), threads)),
         rooms_(builder.scratch(slots_ * room_bytes())) {}
 
   std::string engine() const override { return registers_ ? "attention:amx" : "attention:bf16"; }
 
   Status run(const Run& run) const override {
-    each(run, packs(), [&](std::byte*, int64_t task) { pack(run, task); });
-    each(run, tasks(), [&](std::byte* room, int64_t task) {
-      attend(run, Room(room, width_), task / blocks_, task % blocks_ * tile_queries);
+    run.team.run(slots_, 1, [&](uint64_t first, uint64_t end) {
+      std::optional<ThreadTiles> tiles;
+      if (registers_) tiles.emplace();
+      for (uint64_t slot = first; slot < end; ++slot) take(run, slot);
     });
     return {};
   }
 
  private:
   struct Room {
-    float *scores, *sums, *rows;  // [keys][queries], [width][queries], [queries][width]
-    BF16 *queries, *shares;       // tiles
-    Room(std::byte* at, uint32_t width)
+    float *scores, *sums, *rows;             // [keys][queries], [width][queries], [queries][width]
+    BF16 *queries, *shares, *keys, *values;  // tiles; those of all keys of a head
+    Room(std::byte* at, uint32_t width, uint32_t count)
         : scores(reinterpret_cast<float*>(at)),
           sums(scores + most_keys * tile_queries),
           rows(sums + width * tile_queries),
           queries(reinterpret_cast<BF16*>(rows + width * tile_queries)),
-          shares(queries + width * tile_queries) {}
+          shares(queries + width * tile_queries),
+          keys(shares + most_keys * tile_queries),
+          values(keys + size_t{count} * width) {}
   };
 
   int64_t tasks() const noexcept { return form_.matrices() * blocks_; }
-  int64_t packs() const noexcept { return form_.matrices() * (keys_ / tile_depth); }
-  uint64_t packed_bytes() const noexcept {
-    return static_cast<uint64_t>(form_.matrices()) * keys_ * width_ * sizeof(BF16);
-  }
   uint64_t room_bytes() const noexcept {
     constexpr uint64_t of_keys = sizeof(float) + sizeof(BF16), of_width = 2 * sizeof(float) + sizeof(BF16);
-    return (most_keys * of_keys + width_ * of_width) * tile_queries;
+    return (most_keys * of_keys + width_ * of_width) * tile_queries +
+           2 * sizeof(BF16) * uint64_t{keys_} * width_;
   }
   // Tile registers multiply some eight times as fast as vectors of f32.
   double products() const noexcept {
@@ -74,22 +72,15 @@ class TilesStep final : public Step {
            static_cast<double>(form_.keys) * static_cast<double>(form_.width);
   }
 
-  template <class Body>
-  void each(const Run& run, int64_t tasks, Body&& body) const {
-    run.team.run(slots_, 1, [&](uint64_t first, uint64_t end) {
-      std::optional<ThreadTiles> tiles;
-      if (registers_) tiles.emplace();
-      for (uint64_t slot = first; slot < end; ++slot) {
-        std::byte* const room = run.at(rooms_) + slot * room_bytes();
-        for (auto task = static_cast<int64_t>(slot); task < tasks; task += static_cast<int64_t>(slots_))
-          body(room, task);
-      }
-    });
-  }
-
-  // The tiles of a head's keys or values from `key` on, a multiple of 32.
-  BF16* packed(const Run& run, const Place& place, int64_t matrix, int64_t key) const noexcept {
-    return reinterpret_cast<BF16*>(run.at(place)) + (matrix * keys_ + key) * width_;
+  void take(const Run& run, uint64_t slot) const noexcept {
+    const Room room(run.at(rooms_) + slot * room_bytes(), width_, keys_);
+    const SlotTasks tasks(form_, tile_queries, slot, slots_);
+    for (int64_t task = tasks.first; task < tasks.end; ++task) {
+      const SlotTasks::Task now = tasks.at(task);
+      if (task == tasks.first || now.turn == 0) pack(run, room, now.matrix);
+      ask_for_next<BF16>(form_, run, o_.q, o_.k, o_.v, tasks, task);
+      attend(run, room, now.matrix, now.query);
+    }
   }
 
   TileRows source(const Run& run, const HeadRows& tensor, int64_t matrix, int64_t first,
@@ -100,10 +91,11 @@ class TilesStep final : public Step {
             .width = static_cast<uint32_t>(form_.width)};
   }
 
-  void pack(const Run& run, int64_t task) const noexcept {
-    const int64_t steps = keys_ / tile_depth, matrix = task / steps, key = task % steps * tile_depth;
-    pack_keys(source(run, o_.k, matrix, key, form_.keys), packed(run, packed_keys_, matrix, key));
-    pack_values(source(run, o_.v, matrix, key, form_.keys), packed(run, packed_values_, matrix, key));
+  void pack(const Run& run, const Room& room, int64_t matrix) const noexcept {
+    for (int64_t key = 0; key < form_.keys; key += tile_depth) {
+      pack_keys(source(run, o_.k, matrix, key, form_.keys), room.keys + key * width_);
+      pack_values(source(run, o_.v, matrix, key, form_.keys), room.values + key * width_);
+    }
   }
 
   void attend(const Run& run, const Room& room, int64_t matrix, int64_t query) const noexcept {
@@ -123,13 +115,11 @@ class TilesStep final : public Step {
     for (; block.key < visible; block.key += block.count) {
       block.count = static_cast<uint32_t>(std::min<int64_t>(most_keys, visible - block.key));
       const uint32_t whole = whole_tiles(block.count);
-      products_.scores(packed(run, packed_keys_, matrix, block.key), room.queries, whole, width_,
-                       room.scores);
+      products_.scores(room.keys + block.key * width_, room.queries, whole, width_, room.scores);
       const float scale = finish_scores(block, whole, room.scores);
       tile_soften(room.scores, whole, scale, softmax, room.shares);
       if (block.key > 0) attention_loops<float>().shrink(room.sums, width_, softmax);
-      products_.sums(packed(run, packed_values_, matrix, block.key), room.shares, whole, width_,
-                     block.key > 0, room.sums);
+      products_.sums(room.values + block.key * width_, room.shares, whole, width_, block.key > 0, room.sums);
     }
     if (visible == 0) std::fill_n(room.sums, width_ * tile_queries, 0.0f);
     finish(run, room, softmax, matrix, query, count);
@@ -180,7 +170,7 @@ class TilesStep final : public Step {
   uint32_t width_, keys_;  // of whole tiles
   int64_t blocks_;
   uint64_t slots_;
-  Place packed_keys_, packed_values_, rooms_;
+  Place rooms_;
 };
 
 }  // namespace

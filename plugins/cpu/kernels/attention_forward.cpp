@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // attention_forward.cpp: one task is a block of queries of one head.
 //
-// Invariant: a slot's room is its own; slots take every n-th task, so that long and short ones spread evenly.
+// Invariant: a slot's room is its own.
 #include "attention_forward.hpp"
 
 namespace tenon::cpu {
@@ -27,9 +27,12 @@ class AttentionStep final : public Step {
     run.team.run(slots_, 1, [&](uint64_t first, uint64_t end) {
       for (uint64_t slot = first; slot < end; ++slot) {
         const Room room(reinterpret_cast<T*>(run.at(rooms_) + slot * room_bytes_), form_.width);
-        for (uint64_t task = slot; task < tasks(); task += slots_)
-          attend(run, room, static_cast<int64_t>(task) / blocks_,
-                 static_cast<int64_t>(task) % blocks_ * queries);
+        const SlotTasks tasks(form_, queries, slot, slots_);
+        for (int64_t task = tasks.first; task < tasks.end; ++task) {
+          const SlotTasks::Task now = tasks.at(task);
+          ask_for_next<T>(form_, run, o_.q, o_.k, o_.v, tasks, task);
+          attend(run, room, now.matrix, now.query);
+        }
       }
     });
     return {};
