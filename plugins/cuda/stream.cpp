@@ -14,10 +14,7 @@ Result<std::unique_ptr<Stream>> Stream::create(std::shared_ptr<Gpu> gpu, uint32_
   const Context& context = *gpu->context();
   const Bound bound(context.driver(), context.handle());
   TN_TRY(context.alive());
-  CUstream native = nullptr;
-  TN_CUDA_IN(context, cuStreamCreateWithPriority, &native, CU_STREAM_NON_BLOCKING,
-             context.native_priority(priority));
-  gpu->enter(native);
+  CUstream const native = TN_TRY(gpu->start_stream(priority));
   return std::unique_ptr<Stream>(new Stream(std::move(gpu), native, false));
 }
 

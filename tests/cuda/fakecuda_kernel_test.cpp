@@ -192,7 +192,7 @@ TEST_CASE("kernel: threads that wait for those who never come end the launch") {
   }
 }
 
-TEST_CASE("kernel: a launch takes its parameters along, and its module with it") {
+TEST_CASE("kernel: a launch takes its parameters along, and its module is unloaded behind it") {
   const Program program;
   const CUstream stream = make_stream();
   const Memory memory;
@@ -204,8 +204,9 @@ TEST_CASE("kernel: a launch takes its parameters along, and its module with it")
     void* arguments[] = {&parameters};
     must(cu().cuLaunchKernel(store, 1, 1, 1, 1, 1, 1, 0, stream, arguments, nullptr));
     parameters = 0;
+    gate.open();
   }
-  gate.open();
+  CHECK(cu().cuStreamQuery(stream) == CUDA_SUCCESS);
   CHECK(download<int>(memory, stream) == 5);
 }
 

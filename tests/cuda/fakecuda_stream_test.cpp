@@ -152,6 +152,27 @@ TEST_CASE("stream: a value that the host stores lets a stream go on, reached or 
   CHECK(cu().cuStreamWaitValue64(stream, address_of(&pageable), 5, 0) == CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_CASE(
+    "stream: a write that a stream begins with may lie behind those who wait, unlike one of a stream that "
+    "has begun") {
+  const Program program("seed=3");
+  const CUstream waiting = make_stream(), fresh = make_stream(), begun = make_stream();
+  const Pinned<uint64_t> words(2);
+  const Memory memory;
+  words[0] = words[1] = 0;
+  must(cu().cuMemsetD32Async(memory, 3, 1, begun));
+  must(cu().cuStreamWaitValue64(waiting, words.address(), 1, CU_STREAM_WAIT_VALUE_GEQ));
+  must(cu().cuStreamWriteValue64(fresh, words.address(), 1, 0));
+  must(cu().cuStreamWriteValue64(begun, words.address() + 8, 1, 0));
+  sync(begun);
+  CHECK(words[1] == 1);
+  for (int look = 0; look < 3; ++look) CHECK(cu().cuStreamQuery(fresh) == CUDA_ERROR_NOT_READY);
+  CHECK(words[0] == 0);
+  __atomic_store_n(&words[0], 1, __ATOMIC_RELEASE);
+  sync(waiting);
+  sync(fresh);
+}
+
 TEST_CASE("stream: a destroyed stream's work still runs") {
   const Program program;
   const CUstream stream = make_stream(), other = make_stream();

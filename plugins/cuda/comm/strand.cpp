@@ -33,14 +33,7 @@ Strands::~Strands() {
 }
 
 Result<Strand> Strands::at(size_t number) {
-  const Context& context = *gpu_->context();
-  while (streams_.size() <= number) {
-    CUstream native = nullptr;
-    TN_CUDA_IN(context, cuStreamCreateWithPriority, &native, CU_STREAM_NON_BLOCKING,
-               context.native_priority(0));
-    gpu_->enter(native);
-    streams_.push_back(native);
-  }
+  while (streams_.size() <= number) streams_.push_back(TN_TRY(gpu_->start_stream(0)));
   return Strand(*gpu_, streams_[number]);
 }
 

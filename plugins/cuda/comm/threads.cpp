@@ -26,6 +26,7 @@ Result<std::unique_ptr<Member>> Threads::join(const Place& place, Ticket ticket,
   std::unique_ptr<Threads> made(new Threads(Room::at(place.token), std::move(ticket)));
   TN_TRY(made->room_->enter(made->ticket_));
   made->seated_ = true;
+  made->ticket_.gpu->rank_joins();
   if (waits) TN_TRY(made->room_->wait_for_all(made->ticket_.rank, elsewhere));
   return std::unique_ptr<Member>(std::move(made));
 }
@@ -33,7 +34,9 @@ Result<std::unique_ptr<Member>> Threads::join(const Place& place, Ticket ticket,
 Threads::~Threads() { leave(); }
 
 void Threads::leave() {
-  if (std::exchange(seated_, false)) room_->leave(ticket_.rank);
+  if (!std::exchange(seated_, false)) return;
+  room_->leave(ticket_.rank);
+  ticket_.gpu->rank_leaves();
 }
 
 void Threads::limits(tn_comm_limits& out) const {

@@ -45,6 +45,23 @@ Gpu::~Gpu() {
   if (own_ != nullptr) driver.cuModuleUnload(own_);
 }
 
+Result<CUstream> Gpu::start_stream(uint32_t priority) {
+  CUstream native = nullptr;
+  TN_CUDA_IN(*context_, cuStreamCreateWithPriority, &native, CU_STREAM_NON_BLOCKING,
+             context_->native_priority(priority));
+  FillParameters nothing{};
+  nothing.pattern_bytes = 1;
+  void* arguments[] = {&nothing};
+  const CUresult begun =
+      context_->driver().cuLaunchKernel(fill_, 1, 1, 1, 32, 1, 1, 0, native, arguments, nullptr);
+  if (begun != CUDA_SUCCESS) {
+    context_->driver().cuStreamDestroy(native);
+    return context_->failed(begun, "cuLaunchKernel");
+  }
+  enter(native);
+  return native;
+}
+
 void Gpu::enter(CUstream stream) {
   const std::lock_guard lock(mutex_);
   streams_.insert(stream);
@@ -59,6 +76,16 @@ void Gpu::leave_busy(CUstream stream) {
   const std::lock_guard lock(mutex_);
   streams_.erase(stream);
   strays_ = true;
+}
+
+void Gpu::rank_joins() {
+  const std::lock_guard lock(mutex_);
+  ++ranks_joined_;
+}
+
+void Gpu::rank_leaves() {
+  const std::lock_guard lock(mutex_);
+  --ranks_joined_;
 }
 
 // A stream being captured counts as busy: to query it would break the capture.
@@ -76,7 +103,7 @@ bool Gpu::all_idle() const {
 void Gpu::retire(CUmodule module) noexcept {
   const std::lock_guard lock(mutex_);
   retired_.push_back(module);
-  if (retired_.size() < patience || strays_) return;
+  if (retired_.size() < patience || strays_ || ranks_joined_ > 0) return;
   const Bound bound(context_->driver(), context_->handle());
   if (!all_idle()) return;
   for (const CUmodule old : retired_) context_->driver().cuModuleUnload(old);

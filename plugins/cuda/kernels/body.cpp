@@ -324,9 +324,9 @@ bool Body::draws() const {
                      [](const Value& value) { return value.kind == Value::Kind::element; });
 }
 
-uint32_t Body::unroll(uint64_t most) const {
+uint32_t Body::unroll(uint64_t most, uint32_t loads) const {
   uint32_t out = 4;
-  while (out > 1 && (out * words() > 8 || out > most || (draws() && out * tile_.lanes > 8))) out /= 2;
+  while (out > 1 && (out * words() > loads || out > most || (draws() && out * tile_.lanes > 8))) out /= 2;
   return out;
 }
 

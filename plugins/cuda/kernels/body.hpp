@@ -83,7 +83,7 @@ class Body {
   void store(Source& out) const;
   // How many chunks a thread should take at once, at most `most`: about eight loads in flight hide the memory's latency,
   // and a random draw takes a dozen registers while it is made.
-  uint32_t unroll(uint64_t most) const;
+  uint32_t unroll(uint64_t most, uint32_t loads = 8) const;
 
  private:
   uint32_t words() const;

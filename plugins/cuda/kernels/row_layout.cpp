@@ -17,6 +17,8 @@ namespace {
 constexpr uint32_t most_held_bytes = 256, crowded_bytes = 128;
 // As it lies in memory: the compiler keeps it so where registers are few.
 constexpr uint32_t light_bytes = 64;
+// Of a block whose threads keep little, where those of a row have to meet: rows of one block would wait for each other.
+constexpr uint32_t light_threads = 128, warp = 32;
 constexpr uint32_t most_kept_chunks = 32;
 
 uint32_t next_power(uint64_t x, uint32_t most) {
@@ -137,6 +139,10 @@ RowLayout lay_out_rows(RowTrace& trace, bool inner, uint32_t lanes) {
   out.kept = each <= most_kept_chunks && held <= most_held_bytes;
   out.crowded = out.kept && held > crowded_bytes;
   out.light = out.kept && !out.crowded && is_light(trace, tile, each);
+  if (out.light && inner && out.along > warp && out.along <= light_threads) {
+    out.threads = light_threads;
+    out.across = light_threads / out.along;
+  }
   if (!out.kept) return out;
   out.unroll = static_cast<uint32_t>(each);
   mark_kept(trace, tile);

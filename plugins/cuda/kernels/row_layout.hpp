@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // row_layout.hpp: how rows lie over threads, and which of a row's loads a thread keeps.
 //
-// A block is 256 threads. Where memory runs along a row ("inner"), up to 256 neighbouring threads share it, and short rows lie
-// side by side; where it runs across rows ("outer"), neighbouring threads have neighbouring rows, and the block's rows of
-// threads share them.
+// A block is 256 threads, or 128 where each keeps little and those of a row have to meet. Where memory runs along a row
+// ("inner"), up to 256 neighbouring threads share it, and short rows lie side by side; where it runs across rows ("outer"),
+// neighbouring threads have neighbouring rows, and the block's rows of threads share them.
 // Invariant: a layout depends on the trace and the lanes alone.
 #pragma once
 
@@ -15,7 +15,8 @@ struct RowLayout {
   bool inner = true;
   bool kept = false;     // a thread reads its part of a row once; else again for each stage
   bool crowded = false;  // it keeps so much that the compiler has to be told to save registers
-  bool light = false;    // it keeps so little that a multiprocessor has room for three blocks
+  bool light = false;    // it keeps so little that a multiprocessor has room for 768 threads
+  uint32_t threads = block_threads;
   uint32_t lanes = 1, across = 1, along = 1;
   uint32_t unroll = 1;            // of rows that are kept: all chunks of a thread
   uint64_t rows = 1, chunks = 1;  // chunks of rows, where lanes walk them, and of a row

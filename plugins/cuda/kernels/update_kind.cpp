@@ -192,7 +192,7 @@ UpdateTile tile_of(const UpdateKind& kind, bool wide) {
   UpdateTile out{.lanes = wide ? std::min(16 / narrowest, 64 / widest) : 1, .unroll = 8};
   uint32_t loads = 0;
   for (const UpdateOperand& one : kind.reads) loads += std::max(1u, out.lanes * bytes_of(one.dtype) / 16);
-  const uint32_t most = wide ? 8 : 16;
+  const uint32_t most = !wide ? 16 : kind.writes.empty() ? 8 : 4;
   while (out.unroll > 1 && out.unroll * loads > most) out.unroll /= 2;
   return out;
 }

@@ -25,6 +25,7 @@ struct Stream {
   bool legacy = false;    // the default stream: orders itself with every blocking one
   bool blocking = false;  // … such as this
   int priority = 0;       // kept to be told; work is run in any order
+  bool begun = false;     // it has carried a kernel, a copy or a fill
   TaskPtr last{};
   std::shared_ptr<Capture> capture{};
   std::set<size_t> tail{};  // the nodes of the capture that the next one comes after
@@ -93,6 +94,7 @@ struct Context {
   uint64_t retained = 0;
   std::shared_ptr<Health> health = std::make_shared<Health>();
   Stream legacy{};
+  std::vector<TaskPtr> waits{};  // for words: those that may not be done
   std::map<std::thread::id, std::unique_ptr<Stream>> per_thread{};
 };
 

@@ -61,6 +61,8 @@ TaskPtr enqueue(Driver& d, Stream& stream, Work work, const std::vector<TaskPtr>
     add_node(stream, std::move(work));
     return nullptr;
   }
+  const Kind kind = work.kind;
+  if (kind == Kind::kernel || kind == Kind::copy || kind == Kind::fill) stream.begun = true;
   auto task = std::make_shared<Task>();
   task->stream = stream.id;
   task->work = std::move(work);
@@ -158,7 +160,10 @@ CUresult cuStreamWaitValue64(CUstream handle, CUdeviceptr address, cuuint64_t va
           return ~(seen | value) != 0;
       }
     };
-    enqueue(d, stream, {.kind = Kind::value, .holds = holds});
+    const TaskPtr task = enqueue(d, stream, {.kind = Kind::value, .holds = holds});
+    if (task == nullptr) return;
+    std::erase_if(context.waits, [](const TaskPtr& wait) { return wait->done; });
+    context.waits.push_back(task);
   });
 }
 
@@ -172,7 +177,15 @@ CUresult cuStreamWriteValue64(CUstream handle, CUdeviceptr address, cuuint64_t v
       std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(address))
           .store(value, std::memory_order_release);
     };
-    enqueue(d, stream, {.kind = Kind::value, .run = write});
+    // A write that a stream begins with may lie behind those who wait for it.
+    std::function<bool()> nobody_waits{};
+    if (!stream.begun) {
+      nobody_waits = [waits = context.waits, id = stream.id] {
+        return std::ranges::none_of(waits,
+                                    [id](const TaskPtr& wait) { return wait->stream != id && !wait->done; });
+      };
+    }
+    enqueue(d, stream, {.kind = Kind::value, .run = write, .holds = std::move(nobody_waits)});
   });
 }
 

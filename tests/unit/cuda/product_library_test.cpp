@@ -156,7 +156,7 @@ TEST_CASE("product: one that is captured runs with every replay, though its kern
 }
 
 TEST_CASE("product: a launch that is refused is told, and the next one goes well" * fake_only) {
-  CUDA_DRIVER("launch_refused_at=1");
+  CUDA_DRIVER("launch_refused_at=2");
   CUBLASLT("");
   const World world;
   const Device device = open_device();

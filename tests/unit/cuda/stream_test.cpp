@@ -202,7 +202,7 @@ TEST_CASE("stream: host calls run in order") {
 TEST_CASE(
     "stream: a kernel that faults loses the device, is told as asynchronous, and only endings are left" *
     fake_only) {
-  CUDA_DRIVER("launch_error_at=1");
+  CUDA_DRIVER("launch_error_at=3");  // each stream begins with one
   World world;
   Device device = open_device();
   Stream stream = make_stream(device), other = make_stream(device);
@@ -247,7 +247,7 @@ struct Doomed {
 }  // namespace
 
 TEST_CASE("stream: a device that was lost is opened anew once all its handles have ended" * fake_only) {
-  CUDA_DRIVER("launch_error_at=1");
+  CUDA_DRIVER("launch_error_at=2");
   const World world;
   {
     Doomed old;
@@ -262,7 +262,7 @@ TEST_CASE("stream: a device that was lost is opened anew once all its handles ha
 }
 
 TEST_CASE("stream: a device whose loss nobody was told of is opened anew, too" * fake_only) {
-  CUDA_DRIVER("launch_error_at=1");
+  CUDA_DRIVER("launch_error_at=2");
   const World world;
   {
     Doomed old;
@@ -272,7 +272,7 @@ TEST_CASE("stream: a device whose loss nobody was told of is opened anew, too" *
 }
 
 TEST_CASE("stream: a launch that is refused says so at once, and poisons nothing" * fake_only) {
-  CUDA_DRIVER("launch_refused_at=1");
+  CUDA_DRIVER("launch_refused_at=2");
   World world;
   const Device device = open_device();
   const Stream stream = make_stream(device);

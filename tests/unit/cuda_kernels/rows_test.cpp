@@ -37,8 +37,8 @@ TEST_CASE("rows: one that fits a block's registers is read once, 16 bytes at a t
   const std::string wide = entry(program, "step0_wide");
   CHECK(count(wide, "= load<") == 1);
   CHECK(holds(wide, "load<4, 16, true>"));
-  CHECK(holds(wide, "join_neighbours<Greatest, 64>"));
-  CHECK(holds(wide, "join_neighbours<Sum, 64>"));
+  CHECK(holds(wide, "join_neighbours<Greatest, 64, true>"));
+  CHECK(holds(wide, "join_neighbours<Sum, 64, true>"));
   CHECK(holds(wide, "store<4, 16>"));
 }
 
@@ -72,7 +72,7 @@ TEST_CASE("rows: what all rows share comes by way of L1, and three blocks find r
 TEST_CASE("rows: short ones lie side by side, and a warp is all that meets") {
   const Program program = softmax_over(TN_DTYPE_bf16, {65536, 256}, -1);
   const std::string wide = entry(program, "step0_wide");
-  CHECK(holds(wide, "join_neighbours<Sum, 8>"));
+  CHECK(holds(wide, "join_neighbours<Sum, 8, true>"));
   CHECK(!holds(wide, "__shared__"));
   CHECK(program.steps[0].wide.blocks == 65536 / 32);
 }
