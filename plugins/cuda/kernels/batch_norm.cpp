@@ -4,7 +4,8 @@
 //
 // The node is spelled out (channel_nodes.hpp). One kernel folds the channels, split over blocks where they are few, and makes of the
 // sums the statistics and what elements read back; one kernel makes the elements, with the nodes before and behind. x is read
-// twice and y written once: forward over bf16, 6 bytes an element.
+// twice and y written once: forward over bf16, 6 bytes an element. Back through a relu, which asks what a batch_norm_apply of the
+// same x gives, each kernel reads dy and x, and dx is written: 10 bytes an element.
 // Invariant: the second kernel reads of the first what is in the workspace, and of x and dy only the elements that it makes.
 #include "channel_nodes.hpp"
 #include "expression.hpp"
@@ -22,10 +23,14 @@ using author::text;
 
 namespace {
 
+// The one the others go with: a batch_norm_apply only where there is no other.
 uint32_t norm_of(const FragmentView& fragment) {
-  const auto found =
-      std::ranges::find_if(fragment.nodes(), [](const tn_node& node) { return is_batch_norm(node.op); });
-  return static_cast<uint32_t>(found - fragment.nodes().begin());
+  const auto nodes = fragment.nodes();
+  auto found = std::ranges::find_if(
+      nodes, [](const tn_node& node) { return is_batch_norm(node.op) && node.op != TN_OP_batch_norm_apply; });
+  if (found == nodes.end())
+    found = std::ranges::find_if(nodes, [](const tn_node& node) { return is_batch_norm(node.op); });
+  return static_cast<uint32_t>(found - nodes.begin());
 }
 
 // How many leading inputs have the dims of x.
@@ -33,6 +38,12 @@ uint32_t subjects_of(uint32_t op) {
   return op == TN_OP_batch_norm_grad || op == TN_OP_batch_norm_grad_stats || op == TN_OP_batch_norm_grad_apply
              ? 2
              : 1;
+}
+
+// Whether `node` makes again, element by element, what a batch norm gave on the way to the gradient `norm`.
+bool makes_again(const NodeView& node, const NodeView& norm) {
+  return node.op() == TN_OP_batch_norm_apply && subjects_of(norm.op()) == 2 &&
+         author::same_dims(node.dims(0), norm.dims(0));
 }
 
 // Whether output `o` has an element for each channel.
@@ -214,7 +225,7 @@ Status check_batch_norm(const FragmentView& fragment) {
   for (uint32_t n = 0; n < fragment.nodes().size(); ++n) {
     const NodeView node(fragment, n);
     if (n == at) continue;
-    if (!is_computed(node.op()))
+    if (!is_computed(node.op()) && !makes_again(node, norm))
       return node.unsupported(
           "only elementwise nodes go with a batch norm: compile it as a fragment of its own");
     for (uint32_t i = 0; i < node.inputs(); ++i) {

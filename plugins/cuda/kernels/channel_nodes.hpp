@@ -13,6 +13,7 @@
 #include <tenon/author/node_view.hpp>
 
 #include <deque>
+#include <map>
 
 namespace tenon::cuda {
 
@@ -35,7 +36,8 @@ class ChannelNodes {
   const std::vector<uint32_t>& kept() const noexcept { return kept_; }
   const std::vector<uint32_t>& statistics() const noexcept { return statistics_; }
 
-  // For formulas (channel_formulas.cpp): a node, and the tensor that it makes. Inputs broadcast.
+  // For formulas (channel_formulas.cpp): a node, and the tensor that it makes. Inputs broadcast. What one formula made of the same
+  // tensors serves the next: no slope or distance from a mean is made twice.
   uint32_t compute(uint32_t op, std::initializer_list<uint32_t> inputs);
   // x · by + bias
   uint32_t scale(uint32_t x, double by, double bias = 0);
@@ -58,6 +60,10 @@ class ChannelNodes {
   uint64_t count() const noexcept { return count_; }
 
  private:
+  // The tensor that was made so before, or TN_ABSENT.
+  using Recipe = std::pair<uint32_t, std::vector<uint32_t>>;
+  uint32_t known(const Recipe& recipe) const;
+  uint32_t know(Recipe recipe, uint32_t tensor);
   void refresh() noexcept;
   uint32_t add_tensor(uint32_t dtype, Dims dims);
   void add_node(uint32_t op, std::initializer_list<uint32_t> inputs, uint32_t output,
@@ -72,6 +78,7 @@ class ChannelNodes {
   std::deque<uint64_t> constants_{};
   std::deque<std::vector<uint32_t>> operands_{};
   std::deque<std::vector<tn_attribute>> attributes_{};
+  std::map<Recipe, uint32_t> known_{};
   std::vector<uint32_t> sums_{}, kept_{}, statistics_{};
   Dims dims_{};  // of x
   uint32_t computing_ = TN_DTYPE_f32;

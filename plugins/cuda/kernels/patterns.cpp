@@ -23,6 +23,7 @@ constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_
 constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
                                         TN_OP_silu_grad};
 constexpr uint32_t batch_norm[] = {TN_OP_batch_norm_train, TN_OP_batch_norm_infer, TN_OP_batch_norm_apply};
+constexpr uint32_t relu_grad[] = {TN_OP_relu_grad}, batch_norm_apply[] = {TN_OP_batch_norm_apply};
 constexpr uint32_t batch_norm_back[] = {TN_OP_batch_norm_grad, TN_OP_batch_norm_grad_apply};
 constexpr uint32_t row_norm[] = {TN_OP_layer_norm, TN_OP_rms_norm};
 constexpr uint32_t row_norm_back[] = {TN_OP_layer_norm_grad, TN_OP_rms_norm_grad};
@@ -52,6 +53,14 @@ constexpr tn_pattern_step bn_add_act[] = {
 constexpr tn_pattern_step act_bn_backward[] = {
     step<in0, in1>(activation_grad, kept),
     step<0>(batch_norm_back),
+};
+
+// What relu was given is made again of x, which is read anyway: bit for bit what was given, and y is not read. The name is a form of
+// bn_act, with whose option it goes.
+constexpr tn_pattern_step bn_act_backward[] = {
+    step<in0>(batch_norm_apply),
+    step<in1, 0>(relu_grad, kept),
+    step<1, in0>(batch_norm_back),
 };
 
 // The sum that goes on beside a normalisation is wanted later, and so is the gradient that went round it. A dropout before it stays
@@ -110,11 +119,12 @@ constexpr tn_pattern pattern_rows[] = {
     row("bn_act", bn_act),
     row("bn_add_act", bn_add_act),
     row("act_bn_backward", act_bn_backward),
+    row("bn_act_backward", bn_act_backward),
     row("add_norm", add_norm),
     row("norm_backward_add", norm_backward_add),
     row("conv_bias_act", conv_bias_act),
 };
-constexpr uint64_t of_products = 4, of_our_own = 5, of_convolutions = 1;
+constexpr uint64_t of_products = 4, of_our_own = 6, of_convolutions = 1;
 static_assert(std::size(pattern_rows) == of_products + of_our_own + of_convolutions);
 
 }  // namespace

@@ -62,6 +62,15 @@ void grad(Images t, bool act) {
   t.f.node(TN_OP_batch_norm_grad, {dy, t.input(), t.parameter(), t.parameter(), t.parameter()},
            {t.output(), t.statistic(), t.statistic()});
 }
+// Of a relu whose value is made again of x.
+void grad_of_relu(Images t) {
+  const uint32_t x = t.input(), dy = t.input(), y = t.inner(), before = t.inner();
+  const uint32_t scale = t.parameter(), bias = t.parameter(), mean = t.parameter(), inverse = t.parameter();
+  t.f.node(TN_OP_batch_norm_apply, {x, scale, bias, mean, inverse}, {y});
+  t.f.node(TN_OP_relu_grad, {dy, y}, {before});
+  t.f.node(TN_OP_batch_norm_grad, {before, x, scale, mean, inverse},
+           {t.output(), t.statistic(), t.statistic()});
+}
 void grad_apply(Images t) {
   const auto sum = [&] { return t.f.input(TN_DTYPE_f32, {t.dims[1]}); };
   t.f.node(TN_OP_batch_norm_grad_apply,
@@ -111,6 +120,7 @@ void add_norms(std::vector<Example>& out, uint32_t dtype, const Order& order) {
   });
   add("batch_norm_grad", [](Images t) { grad(t, false); });
   add("batch_norm_act_grad", [](Images t) { grad(t, true); });
+  add("batch_norm_relu_grad", grad_of_relu);
   add("batch_norm_grad_stats", grad_stats);
   add("batch_norm_grad_apply", grad_apply);
   add("global_pool", [](Images t) {

@@ -2,8 +2,10 @@
 // channels_test.cpp: what batch norms, pools and sums by index compute at the edges that random numbers seldom reach.
 #include "world.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -83,6 +85,94 @@ struct Fused {
   }
 };
 
+// Which elements relu's gradient lets through: of the y that a batch norm and a relu stored, and of what is made again of x on the way
+// to the batch norm's gradient. Each channel has values around its mean, of which y is about 0: in f16 some round to it.
+using Bytes = std::vector<uint8_t>;
+struct Mask {
+  uint32_t dtype;
+  Dims strides;
+  float scale;
+  Dims dims{3, 5, 4, 7};
+
+  size_t bytes() const { return 420 * (dtype == TN_DTYPE_f32 ? 4 : 2); }
+  uint32_t image(FragmentBuilder& f) const { return f.input(dtype, dims, strides); }
+  uint32_t given(FragmentBuilder& f) const { return f.output(dtype, dims, strides); }
+  // Numbers next to 1, or 1 itself.
+  Bytes images(uint32_t steps) const {
+    std::mt19937 random(11);
+    Bytes out(bytes());
+    const uint32_t one = dtype == TN_DTYPE_f32 ? 0x3F800000 : dtype == TN_DTYPE_f16 ? 0x3C00 : 0x3F80;
+    const size_t size = out.size() / 420;
+    for (size_t i = 0; i < out.size(); i += size) {
+      const uint32_t bits = one + static_cast<uint32_t>(random() % steps);
+      std::memcpy(out.data() + i, &bits, size);
+    }
+    return out;
+  }
+  Bytes channels(float first, float step) const {
+    Bytes out(5 * sizeof(float));
+    for (size_t c = 0; c < 5; ++c) {
+      const float value = first + static_cast<float>(c) * step;
+      std::memcpy(out.data() + c * sizeof(float), &value, sizeof value);
+    }
+    return out;
+  }
+
+  // Two masks, of the y in memory and of the one that is made again.
+  std::pair<Bytes, Bytes> both(tn_device* device) const {
+    const Bytes x = images(9), dy = images(1), slope = channels(scale, 0),
+                bias = channels(-0.4F * scale, 0.2F * scale);
+    FragmentBuilder forward, apart, together;
+    const uint32_t t = forward.tensor(dtype, dims, strides);
+    std::vector<uint32_t> in{image(forward)}, out{t};
+    for (int i = 0; i < 4; ++i) in.push_back(forward.input(TN_DTYPE_f32, {5}));
+    for (int i = 0; i < 4; ++i) out.push_back(forward.output(TN_DTYPE_f32, {5}));
+    forward.node(TN_OP_batch_norm_train, in, out).real("epsilon", 1e-5).real("momentum", 0.9);
+    forward.node(TN_OP_relu, {t}, {given(forward)});
+    const auto made =
+        run_all(device, forward.fragment(), {x, slope, bias, bias, slope}, {20, 20, 20, 20, x.size()});
+    apart.node(TN_OP_relu_grad, {image(apart), image(apart)}, {given(apart)});
+    Bytes stored = run_all(device, apart.fragment(), {dy, made[4]}, {x.size()})[0];
+
+    const uint32_t again = image(together), of = image(together), y = together.tensor(dtype, dims, strides);
+    std::vector<uint32_t> channel;
+    for (int i = 0; i < 4; ++i) channel.push_back(together.input(TN_DTYPE_f32, {5}));
+    const uint32_t mask = given(together);
+    together.node(TN_OP_batch_norm_apply, {again, channel[0], channel[1], channel[2], channel[3]}, {y});
+    together.node(TN_OP_relu_grad, {of, y}, {mask});
+    together.node(TN_OP_batch_norm_grad, {mask, again, channel[0], channel[2], channel[3]},
+                  {given(together), together.output(TN_DTYPE_f32, {5}), together.output(TN_DTYPE_f32, {5})});
+    return {std::move(stored), run_all(device, together.fragment(), {x, dy, slope, bias, made[0], made[1]},
+                                       {x.size(), x.size(), 20, 20})[0]};
+  }
+
+  static std::vector<Bytes> run_all(tn_device* device, const tn_fragment& fragment,
+                                    const std::vector<Bytes>& inputs, const std::vector<size_t>& sizes) {
+    const Stream stream = make_stream(device);
+    const Kernel kernel = compile(device, fragment);
+    std::vector<Memory> memories;
+    std::vector<tn_span> bindings;
+    const auto bind = [&](uint64_t size) {
+      memories.push_back(allocate(device, size));
+      bindings.push_back(span(memories.back(), 0, size));
+    };
+    for (const Bytes& input : inputs) {
+      bind(input.size());
+      copy(stream, bindings.back(), host_span(input.data(), input.size()));
+    }
+    for (const size_t size : sizes) bind(size);
+    const Memory room = allocate(device, workspace_bytes(kernel));
+    launch(kernel, stream, bindings, span(room, 0, workspace_bytes(kernel)));
+    std::vector<Bytes> out;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      Bytes& one = out.emplace_back(sizes[i]);
+      copy(stream, host_span(one.data(), one.size()), bindings[inputs.size() + i]);
+    }
+    drain(stream);
+    return out;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("batch norm: a channel far from zero keeps its spread") {
@@ -123,6 +213,32 @@ TEST_CASE("batch norm: with an addition and an activation it gives the bits of t
   };
   const Fused sample{.x = halves(420), .scale = halves(5), .bias = halves(5), .beside = halves(420)};
   CHECK(sample.together(device) == sample.apart(device));
+}
+
+TEST_CASE("batch norm: what relu let through is found again from x, element by element") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const Dims first{140, 28, 7, 1}, last{140, 1, 35, 5};
+  for (const Dims& strides : {first, last}) {
+    for (const auto& [dtype, scale] : {std::pair{TN_DTYPE_f32, 1.0F},
+                                       {TN_DTYPE_f32, 1e-36F},
+                                       {TN_DTYPE_bf16, 0.5F},
+                                       {TN_DTYPE_f16, 0.5F},
+                                       {TN_DTYPE_f16, 5e-8F}}) {
+      CAPTURE(dtype);
+      CAPTURE(scale);
+      const auto [stored, again] = Mask{.dtype = dtype, .strides = strides, .scale = scale}.both(device);
+      CHECK(stored == again);
+      const size_t size = stored.size() / 420;
+      size_t through = 0;
+      for (size_t at = 0; at < stored.size(); at += size)
+        through += std::any_of(stored.data() + at, stored.data() + at + size,
+                               [](uint8_t byte) { return byte != 0; });
+      CHECK(through > 40);
+      CHECK(through < 380);
+    }
+  }
 }
 
 TEST_CASE("pool: padding never wins, and the first greatest or the first NaN takes the gradient") {

@@ -151,6 +151,26 @@ const Row table[] = {
               {f.output(half, images), f.output(single, {4}), f.output(single, {4})});
      },
      ""},
+    {"batch norm and relu, backward, of a value that is made again",
+     [](FragmentBuilder& f) {
+       const uint32_t x = f.input(half, images), dy = f.input(half, images);
+       std::vector<uint32_t> channel;
+       for (int i = 0; i < 4; ++i) channel.push_back(f.input(single, {4}));
+       const uint32_t y = f.tensor(half, images), before = f.tensor(half, images);
+       f.node(TN_OP_batch_norm_apply, {x, channel[0], channel[1], channel[2], channel[3]}, {y});
+       f.node(TN_OP_relu_grad, {dy, y}, {before});
+       f.node(TN_OP_batch_norm_grad, {before, x, channel[0], channel[2], channel[3]},
+              {f.output(half, images), f.output(single, {4}), f.output(single, {4})});
+     },
+     ""},
+    {"batch norm of a batch norm",
+     [](FragmentBuilder& f) {
+       const uint32_t y = batch_norm(f);
+       std::vector<uint32_t> in{y};
+       for (int i = 0; i < 4; ++i) in.push_back(f.input(single, {4}));
+       finish(f, TN_OP_batch_norm_apply, in, images);
+     },
+     "node 1 (batch_norm_apply): only elementwise nodes go with a batch norm"},
     {"product, bias and relu", [](FragmentBuilder& f) { finish(f, TN_OP_relu, {biased_product(f)}, rows); },
      "node 2 (relu): cuBLASLt's relu makes NaN a 0"},
     {"product, bias and gelu by tanh",

@@ -105,6 +105,31 @@ TEST_CASE(
   CHECK(holds(last_wide(program), "relu_grad("));
 }
 
+TEST_CASE(
+    "batch norm: back through a relu whose value is made again, each pass reads dy and x once and no more") {
+  FragmentBuilder f;
+  const uint32_t dy = f.input(TN_DTYPE_bf16, dims, last), x = f.input(TN_DTYPE_bf16, dims, last);
+  const auto parameter = [&] { return f.input(TN_DTYPE_f32, {256}); };
+  const uint32_t scale = parameter(), bias = parameter(), mean = parameter(), inverse = parameter();
+  const uint32_t y = f.tensor(TN_DTYPE_bf16, dims, last), before = f.tensor(TN_DTYPE_bf16, dims, last);
+  f.node(TN_OP_batch_norm_apply, {x, scale, bias, mean, inverse}, {y});
+  f.node(TN_OP_relu_grad, {dy, y}, {before});
+  f.node(TN_OP_batch_norm_grad, {before, x, scale, mean, inverse},
+         {f.output(TN_DTYPE_bf16, dims, last), f.output(TN_DTYPE_f32, {256}), f.output(TN_DTYPE_f32, {256})});
+  f.alias(0, 0);  // dy → dx
+  CHECK(honoured_aliases(FragmentView(f.fragment())) == 1);
+  const Program program = written(f, {.multiprocessors = 1});
+  // Coefficients, of which the slope serves both, and two sums in four slices.
+  CHECK(program.workspace_bytes == (3 + 2 * 4) * 256 * sizeof(float));
+  REQUIRE(program.steps.size() == 3);
+  for (const std::string& kernel : {entry(program, program.steps[0].wide.name), last_wide(program)}) {
+    CHECK(holds(kernel, "relu_grad("));
+    for (const char* const image : {"p.at[0]", "p.at[1]"})
+      CHECK(count_of(kernel, std::string("static_cast<const bf16*>(") + image) == 1);
+  }
+  CHECK(!holds(last_wide(program), "static_cast<const f32*>(p.at[2])"));  // scale is in the slope
+}
+
 TEST_CASE("batch norm: without elements there is nothing to launch but what channels are told of nothing") {
   FragmentBuilder none, empty;
   const auto norm = [](FragmentBuilder& f, int64_t images, int64_t channels) {
