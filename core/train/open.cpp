@@ -2,6 +2,7 @@
 // open.cpp: from a step to an executor: passes, plan, memory, and who sums gradients.
 #include "fusion/names.hpp"
 #include "train/layout.hpp"
+#include "train/recomputes.hpp"
 #include "train/state.hpp"
 
 #include <algorithm>
@@ -22,8 +23,10 @@ Status check(const TrainingGraph& step, const Strategy& strategy, const Communic
 
 // The passes that the strategy asks for; what a step adds to its model computes in f32. A step made by Strategy::training has
 // no updates to stop any more.
-passes::Options passes_for(const TrainingGraph& step, const Strategy& strategy, const Device& device) {
+passes::Options passes_for(const TrainingGraph& step, const Strategy& strategy, const Device& device,
+                           const FusionTarget& target) {
   passes::Options options = strategy.passes();
+  if (train::recomputes(strategy, target)) options.recompute.emplace();
   if (strategy.layout == "auto" && train::prefers_channels_last(step, strategy, device))
     options.layout = {.prefer = "nhwc"};
   if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;
@@ -75,14 +78,16 @@ Result<PlanOptions> State::planning() {
   return out;
 }
 
-Result<State::Work> State::work_of(const TrainingGraph& of) const {
-  const passes::Options options = passes_for(of, strategy, device);
+Result<State::Work> State::work_of(const TrainingGraph& of) {
+  const FusionTarget target = TN_TRY(fusion_target(device));
+  const passes::Options options = passes_for(of, strategy, device, target);
   Work out{passes::Rewritten(of.graph)};
   if (!is_sharded) {
     out.passed = TN_TRY(passes::run(std::move(out.passed), options));
     return out;
   }
-  const passes::Options nodes{.prune = options.prune, .amp = options.amp, .pad = options.pad};
+  const passes::Options nodes{
+      .prune = options.prune, .amp = options.amp, .pad = options.pad, .recompute = options.recompute};
   const passes::Options places{
       .layout = options.layout, .addto = options.addto, .in_place = options.in_place};
   out.passed = TN_TRY(passes::run(std::move(out.passed), nodes));

@@ -76,7 +76,7 @@ struct Executor::State {
     std::optional<train::Halves> halves{};
     const passes::Rewritten& first() const noexcept { return halves ? halves->gradients : passed; }
   };
-  Result<Work> work_of(const TrainingGraph& of) const;
+  Result<Work> work_of(const TrainingGraph& of);
   // What lasts, and in sharded mode the second half of the step. [one thread; may block; may fail]
   Status open_lasting(Form& first, Work& work);
   // Weights are whole for what is enqueued next. [one thread; does not block; may fail]

@@ -21,7 +21,8 @@ class Maker : Draws {
     real({between(1, 5)});
     if (options_.images && chance(2)) real({between(1, 2), between(1, 5), between(2, 4), between(2, 4)});
     for (int i = 0; i < options_.steps; ++i) step();
-    if (options_.training && chance(2)) train();
+    if (options_.training && chance(2)) train({late(), late(), late()});
+    if (options_.normalised) train({blocks()});
     for (int i = between(1, 4); i > 0 || outputs_.empty(); --i) put(computed());
     if (!g.check().ok()) throw std::logic_error("random_graph: " + std::string(g.check().message()));
     return std::move(made_);
@@ -294,15 +295,27 @@ class Maker : Draws {
     keep(g.add(y, x), most + limit(x));
   }
 
+  // Batch norms and relus, one behind the other.
+  Value blocks() {
+    Value x = real({between(1, 2), between(1, 4), 3, 3});
+    for (int i = between(1, 3); i > 0; --i) {
+      const Ints channel{dims(x)[1]};
+      const std::vector<double> ones(static_cast<size_t>(channel[0]), 1);
+      const Value running = leaf({f32, channel}, ones, Graph::Role::input),
+                  h = g.mul(x, weight({channel[0], 1, 1}));
+      x = g.relu(g.batch_norm_train(h, weight(channel), weight(channel), running, running)[0]);
+    }
+    return keep(x, 24);
+  }
+
   // Gradients of a few means, and what becomes of them.
-  void train() {
+  void train(const std::vector<Value>& of) {
     Value loss{};
-    for (int i = 0; i < 3; ++i) {
-      const Value value = late();
+    for (const Value value : of) {
       Ints axes;
       for (size_t axis = 0; axis < rank(value); ++axis) axes.push_back(static_cast<int64_t>(axis));
       const Value mean = g.mean(value, axes);
-      loss = i == 0 ? mean : g.add(loss, mean);
+      loss = loss.index == TN_ABSENT ? mean : g.add(loss, mean);
     }
     std::vector<Value> params;
     for (uint32_t i = 0; i < g.values().size(); ++i) {

@@ -21,9 +21,10 @@ struct RandomGraph {
 };
 
 struct RandomGraphOptions {
-  int steps = 12;        // each makes one node, or the few that belong together
-  bool images = true;    // convolutions and what goes with them
-  bool training = true;  // at times gradients, and optimizers of some parameters
+  int steps = 12;           // each makes one node, or the few that belong together
+  bool images = true;       // convolutions and what goes with them
+  bool training = true;     // at times gradients, and optimizers of some parameters
+  bool normalised = false;  // relus behind batch norms at the end, and always gradients
 };
 
 // [one thread; throws std::logic_error when it made a graph with a mistake]

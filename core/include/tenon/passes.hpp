@@ -88,6 +88,11 @@ struct PadOptions {
   bool all_types = false;      // not only f16 and bf16
 };
 
+// Where a relu stands right behind a batch_norm_train, the way back asks what relu was given by making it again of x, which it reads
+// anyway, and does not read what relu gave. It is for a device that makes one fragment of it: one that publishes the pattern
+// "bn_act_backward". On others it is a node more. What goes through sync_batch_norm, or an addition before the relu, stays.
+struct RecomputeOptions {};
+
 // Convolutions and what lies between them in the order the device prefers; conversions only where a chain of them begins
 // or ends. "nhwc" is strides, any other name a private layout of the plugin; "nchw" is what graphs are in.
 struct LayoutOptions {
@@ -106,12 +111,13 @@ struct InPlaceOptions {
 };
 
 // Each pass takes what the one before gave; maps of values are composed and notes added up. The passes that change nodes
-// come before those that only list aliases and placements: prune, amp, pad, layout, then addto, in_place.
+// come before those that only list aliases and placements: prune, amp, pad, recompute, layout, then addto, in_place.
 // TN_INVALID for a graph with a mistake, for an option out of range, or in another order.
 // [any-thread; does not block; may fail]
 TN_API Result<Rewritten> prune(Rewritten work, const PruneOptions& options = {});
 TN_API Result<Rewritten> amp(Rewritten work, const AmpOptions& options = {});
 TN_API Result<Rewritten> pad(Rewritten work, const PadOptions& options = {});
+TN_API Result<Rewritten> recompute(Rewritten work, const RecomputeOptions& options = {});
 TN_API Result<Rewritten> layout(Rewritten work, const LayoutOptions& options = {});
 TN_API Result<Rewritten> addto(Rewritten work, const AddtoOptions& options = {});
 TN_API Result<Rewritten> in_place(Rewritten work, const InPlaceOptions& options = {});
@@ -121,6 +127,7 @@ struct Options {
   std::optional<PruneOptions> prune{};
   std::optional<AmpOptions> amp{};
   std::optional<PadOptions> pad{};
+  std::optional<RecomputeOptions> recompute{};
   std::optional<LayoutOptions> layout{};
   std::optional<AddtoOptions> addto{};
   std::optional<InPlaceOptions> in_place{};

@@ -49,6 +49,7 @@ def workloads(torch, count, part):
             torch.relu_(y.add_(residual) if adds else y)
         return {"eager": eager}
 
+    # From what torch keeps: what relu gave is read, and not made again.
     def batch_norm_backward():
         x = rand(share(256), 256, 56, 56, dtype=torch.bfloat16)
         y, dy = torch.rand_like(x), torch.rand_like(x)

@@ -22,6 +22,7 @@ Graph picture() {
 const passes::Options everything{.prune = passes::PruneOptions{},
                                  .amp = passes::AmpOptions{},
                                  .pad = passes::PadOptions{},
+                                 .recompute = passes::RecomputeOptions{},
                                  .layout = passes::LayoutOptions{},
                                  .addto = passes::AddtoOptions{},
                                  .in_place = passes::InPlaceOptions{}};
@@ -40,7 +41,7 @@ TEST_CASE("passes: no pass is the graph itself, and its values are found in them
 TEST_CASE("passes: several are told in order, and values are found through all of them") {
   const Graph g = picture();
   const passes::Rewritten work = done(passes::run(g, everything));
-  const std::vector<std::string> order = {"prune", "amp", "pad", "layout", "addto", "in_place"};
+  const std::vector<std::string> order = {"prune", "amp", "pad", "recompute", "layout", "addto", "in_place"};
   size_t at = 0;
   for (const passes::Note& note : work.notes) {
     while (at < order.size() && order[at] != note.pass) ++at;
@@ -94,6 +95,7 @@ TEST_CASE("passes: a graph with a mistake is refused by each with the mistake") 
   CHECK(passes::prune(g).message() == mistake);
   CHECK(passes::amp(g).message() == mistake);
   CHECK(passes::pad(g).message() == mistake);
+  CHECK(passes::recompute(g).message() == mistake);
   CHECK(passes::layout(g).message() == mistake);
   CHECK(passes::addto(g).message() == mistake);
   CHECK(passes::in_place(g).message() == mistake);
@@ -110,6 +112,7 @@ TEST_CASE("passes: a pass that finds nothing to do says so") {
         "- prune: nodes that no output needs: there are none\n"
         "- amp: nodes in bf16: none computes in f32\n"
         "- pad: sizes padded: no matmul or convolution has one that is no multiple of 8\n"
+        "- recompute: what relu was given, made again: no relu_grad goes on into a batch_norm_grad\n"
         "- layout: layout nhwc: there is no convolution that would gain\n"
         "- addto: max_inplace_grad_add 8: no sum has a product or convolution among its terms\n"
         "- in_place: results over inputs: no node is of a kind that can\n");

@@ -61,6 +61,7 @@ passes::Options options_from(Choice& chance, const Graph& graph) {
                                  .max_growth = chance.of({1.5, 2.0, 100.0}),
                                  .all_types = chance(2)};
   }
+  if (chance(2)) out.recompute = passes::RecomputeOptions{};
   if (chance(2))
     out.layout = passes::LayoutOptions{.prefer = chance.of({"nhwc", "nhwc", "nchw", "NC16HW16"})};
   if (chance(2)) out.addto = passes::AddtoOptions{.max_inplace_grad_add = chance.of<int64_t>({0, 2, 3, 8})};
@@ -200,6 +201,7 @@ std::string told(const passes::Options& options) {
   if (options.prune) out += " prune";
   if (options.amp) out += options.amp->level == passes::AmpLevel::O1 ? " amp O1" : " amp O2";
   if (options.pad) out += " pad " + std::to_string(options.pad->multiple);
+  if (options.recompute) out += " recompute";
   if (options.layout) out += " layout " + options.layout->prefer;
   if (options.addto) out += " addto " + std::to_string(options.addto->max_inplace_grad_add);
   if (options.in_place) out += " in_place";
@@ -211,10 +213,10 @@ std::string told(const passes::Options& options) {
 TEST_CASE("passes: a graph computes what it computed after every combination of passes") {
   const uint64_t first = seed();
   const int count = full_or("random graphs", 200, 2000);
-  size_t rewritten = 0, aliased = 0, placed = 0, with_a_master = 0, stopped = 0;
+  size_t rewritten = 0, aliased = 0, placed = 0, with_a_master = 0, stopped = 0, remade = 0;
   for (int i = 0; i < count; ++i) {
     const uint64_t one = first + static_cast<uint64_t>(i);
-    const RandomGraph made = random_graph(one);
+    const RandomGraph made = random_graph(one, {.normalised = one % 4 == 0});
     const Tensors expected = run(made.graph, bound(made.graph, made.leaves));
     Choice chance(one);
     const passes::Options options = options_from(chance, made.graph);
@@ -237,13 +239,15 @@ TEST_CASE("passes: a graph computes what it computed after every combination of 
     aliased += work.aliases.empty() ? 0 : 1;
     placed += work.placements.empty() ? 0 : 1;
     with_a_master += work.masters.empty() ? 0 : 1;
+    remade += work.graph.text().find(".again") != std::string::npos ? 1 : 0;
     stopped += work.graph.outputs().size() < made.graph.outputs().size() ? 1 : 0;
   }
   MESSAGE("rewritten " << rewritten << ", aliased " << aliased << ", placed " << placed << ", with masters "
-                       << with_a_master << ", updates stopped " << stopped);
+                       << with_a_master << ", updates stopped " << stopped << ", made again " << remade);
   CHECK(rewritten > static_cast<size_t>(count) / 2);
   CHECK(aliased > static_cast<size_t>(count) / 5);
   CHECK(placed > static_cast<size_t>(count) / 40);
   CHECK(with_a_master > static_cast<size_t>(count) / 40);
   CHECK(stopped > 0);
+  CHECK(remade > static_cast<size_t>(count) / 40);
 }

@@ -195,6 +195,8 @@ TEST_CASE("strategy: a pattern is off when every option that lets it happen is, 
   CHECK(read("fuse_bn_act_ops = false").fusion(cpu).off == std::vector<std::string>{"bn_act"});
   CHECK(read("fuse_bn_act_ops = false\nfuse_bn_add_act_ops = false").fusion(cpu).off ==
         std::vector<std::string>{"bn_act", "bn_add_act", "act_bn_backward"});
+  CHECK(read("fuse_bn_act_ops = false").fusion(published({"act_bn_backward", "bn_act_backward"})).off ==
+        std::vector<std::string>{"bn_act_backward"});
   CHECK(read("fuse_gemm_epilogue = false\noff = [\"gemm_norm\"]").fusion(cpu).off ==
         std::vector<std::string>{"gemm_norm", "gemm_epilogue", "gemm_epilogue_gelu"});
   CHECK(preset("documents").fusion(published({})).off.empty());

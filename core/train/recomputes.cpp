@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// recomputes.cpp: see recomputes.hpp.
+#include "train/recomputes.hpp"
+
+#include "fusion/names.hpp"
+
+#include <algorithm>
+
+namespace tenon::train {
+
+bool recomputes(const Strategy& strategy, const FusionTarget& target) {
+  const FusionOptions fusion = strategy.fusion(target);
+  const auto is_served = [&](const FusionPattern& pattern) {
+    return pattern.name == "bn_act_backward" &&
+           std::none_of(fusion.off.begin(), fusion.off.end(),
+                        [&](const std::string& word) { return fusion::matches(word, pattern.name); });
+  };
+  return fusion.patterns && !target.whole_graph &&
+         std::any_of(target.patterns.begin(), target.patterns.end(), is_served);
+}
+
+}  // namespace tenon::train

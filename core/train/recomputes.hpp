@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// recomputes.hpp: whether a step's way back makes values again instead of reading them.
+//
+// Invariant: ranks that run the same step on devices of one kind choose the same.
+#pragma once
+
+#include <tenon/fusion.hpp>
+#include <tenon/strategy.hpp>
+
+namespace tenon::train {
+
+// Whether the device has, and the strategy lets happen, the fusion for which `passes::recompute` writes graphs.
+// [any-thread; does not block; cannot fail]
+bool recomputes(const Strategy& strategy, const FusionTarget& target);
+
+}  // namespace tenon::train
