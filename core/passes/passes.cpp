@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // passes.cpp: several passes in the one order that is right, and what they did as text.
 //
-// Why this order: what goes needs no type; types say what padding is worth, and whether a value can be made again; both make nodes that
-// layouts go through; and only when all nodes are there can it be said which memory they share.
+// Why this order: what goes needs no type; types say what padding is worth, and whether a value can be made again; both make nodes
+// that layouts go through; and only when all nodes are there can it be said which memory they share.
 #include <tenon/passes.hpp>
 
 namespace tenon::passes {

@@ -55,8 +55,8 @@ constexpr tn_pattern_step act_bn_backward[] = {
     step<0>(batch_norm_back),
 };
 
-// What relu was given is made again of x, which is read anyway: bit for bit what was given, and y is not read. The name is a form of
-// bn_act, with whose option it goes.
+// What relu was given is made again of x, which is read anyway: bit for bit what was given, and y is not read. The name is a form
+// of bn_act, with whose option it goes.
 constexpr tn_pattern_step bn_act_backward[] = {
     step<in0>(batch_norm_apply),
     step<in1, 0>(relu_grad, kept),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Relu's gradient behind a batch norm makes again what relu was given where the device has a fusion for it and the strategy lets that
-// happen, and the step learns the same.
+// Relu's gradient behind a batch norm makes again what relu was given where the device has a fusion for it and the strategy lets
+// that happen, and the step learns the same.
 #include "integration/device.hpp"
 #include "integration/train/model.hpp"
 

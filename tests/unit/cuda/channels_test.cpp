@@ -85,8 +85,8 @@ struct Fused {
   }
 };
 
-// Which elements relu's gradient lets through: of the y that a batch norm and a relu stored, and of what is made again of x on the way
-// to the batch norm's gradient. Each channel has values around its mean, of which y is about 0: in f16 some round to it.
+// Which elements relu's gradient lets through: of the y that a batch norm and a relu stored, and of what is made again of x on the
+// way to the batch norm's gradient. Each channel has values around its mean, of which y is about 0: in f16 some round to it.
 using Bytes = std::vector<uint8_t>;
 struct Mask {
   uint32_t dtype;

@@ -77,6 +77,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("recompute: what is made again lies as the image that it is made of") {
+  Graph g;
+  const TensorSpec image{f16, {2, 8, 4, 6}}, channel{f32, {8}};
+  const auto scale = g.param("scale", channel), running = g.input("running", channel);
+  const auto c = g.named("c").conv2d(g.input("x", image), g.param("w", {f16, {8, 8, 1, 1}}));
+  const auto norm = g.named({"bn", "mean", "inv_std", "new_mean", "new_var"})
+                        .batch_norm_train(c, scale, scale, running, running);
+  const auto loss = g.mean(g.named("y").relu(norm[0]), {0, 1, 2, 3});
+  const auto gradients = g.gradients(loss, std::vector<GraphValue>{scale, g.value(index_of(g, "w"))});
+  REQUIRE_MESSAGE(gradients.ok(), gradients.message());
+  for (size_t i = 0; i < 2; ++i) g.output("gradient" + std::to_string(i), (*gradients)[i]);
+  const passes::Rewritten work =
+      done(passes::run(g, {.recompute = passes::RecomputeOptions{}, .layout = passes::LayoutOptions{}}));
+  const uint32_t again = index_of(work.graph, "bn.again");
+  const auto placed = std::find_if(work.placements.begin(), work.placements.end(),
+                                   [&](const passes::Placement& one) { return one.value == again; });
+  REQUIRE(placed != work.placements.end());
+  CHECK(placed->strides == std::vector<int64_t>{192, 1, 48, 8});
+  CHECK(reads(work.graph, "bn.again", 0) == "c");
+}
+
 TEST_CASE("recompute: what is read anyway, or cannot be made again to the bit, is read") {
   stays(block({.adds = true}), "relu was given 'sum', which is not what a batch_norm_train gave");
   stays(block({.channel = bf16}), "the mean is kept in bf16, and 'bn' was made of more");
