@@ -5,6 +5,8 @@
 // which are computed in a copy, are copied both ways.
 #include "joined.hpp"
 
+#include <algorithm>
+
 #if TENON_CPU_JIT
 #include "chain_writer.hpp"
 #endif
@@ -16,6 +18,18 @@ namespace tenon::cpu {
 namespace {
 
 jit::Translated of(Joined::Number number) { return {Reg::f32, number.node}; }
+
+// What a chain reads side by side is asked for this far ahead, all together: the processor by itself goes no further than a page.
+constexpr uint32_t ahead_of_all = 4096, cache_line = 64;
+
+void ask_ahead(std::span<jit::Memory> memory) {
+  const auto comes_from_afar = [](const jit::Memory& one) {
+    return !one.uniform && !one.written && !one.near;
+  };
+  const auto streams = static_cast<uint32_t>(std::ranges::count_if(memory, comes_from_afar));
+  for (jit::Memory& one : memory)
+    if (comes_from_afar(one)) one.ahead = ahead_of_all / streams / cache_line * cache_line;
+}
 
 }  // namespace
 
@@ -47,6 +61,7 @@ Joined::Joined(const Chain& in, bool stores, const Chain* out, std::initializer_
     after.fill_hole(of(value));
     if (!after.write()) return;
   }
+  if (!in.results_.empty()) ask_ahead(script.program.memory);
   code_ = script.code();
 }
 

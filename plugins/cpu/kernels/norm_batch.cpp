@@ -66,8 +66,9 @@ class BatchNorm final : public ChannelStep {
   void fold_plane(const Run& run, uint64_t from, uint32_t n, uint64_t, ChannelSums& sums,
                   uint64_t count) const override {
     Chain::Scratch scratch;
-    const Moments more = norm_loops<T>().moments(read(run, from, n, scratch, false), n);
-    join(sums, count, {more.mean, more.spread}, n);
+    Moments moments{static_cast<double>(count), sums.a, sums.b};
+    moments.join(norm_loops<T>().moments(read(run, from, n, scratch, false), n));
+    sums = {moments.mean, moments.spread};
   }
 
   // Blocks of periods are folded in T, one more row at a time, and joined in f64.
@@ -102,10 +103,9 @@ class BatchNorm final : public ChannelStep {
     }
   }
 
-  void join(ChannelSums& sums, uint64_t count, const ChannelSums& more, uint64_t more_count) const override {
-    Moments moments{static_cast<double>(count), sums.a, sums.b};
-    moments.join({static_cast<double>(more_count), more.a, more.b});
-    sums = {moments.mean, moments.spread};
+  void join_each(double* mean, double* spread, const double* more_mean, const double* more_spread,
+                 double count, double more, uint64_t n) const override {
+    norm_loops<double>().join_each(mean, spread, more_mean, more_spread, count, more, n);
   }
 
   void finish(const Run& run, uint64_t channel, const ChannelSums& sums) const override {

@@ -75,11 +75,12 @@ class BatchNormGrad final : public ChannelStep {
   }
 
   void fold_plane(const Run& run, uint64_t from, uint32_t n, uint64_t channel, ChannelSums& sums,
-                  uint64_t count) const override {
+                  uint64_t) const override {
     Chain::Scratch scratch;
     const Operands operands = read_to_fold(run, from, n, scratch);
     const Dots more = norm_loops<T>().dots(operands.g, operands.x, at(run, places_.mean)[channel], n);
-    join(sums, count, {more.sum, more.product}, n);
+    sums.a += more.sum;
+    sums.b += more.product;
   }
 
   void fold_periods(const Run& run, uint64_t first, uint64_t end, void* state, double* sum,
@@ -109,9 +110,10 @@ class BatchNormGrad final : public ChannelStep {
     }
   }
 
-  void join(ChannelSums& sums, uint64_t, const ChannelSums& more, uint64_t) const override {
-    sums.a += more.a;
-    sums.b += more.b;
+  void join_each(double* sum, double* product, const double* more_sum, const double* more_product, double,
+                 double, uint64_t n) const override {
+    norm_loops<double>().add_each(sum, more_sum, n);
+    norm_loops<double>().add_each(product, more_product, n);
   }
 
   void start(const Run& run) const override {

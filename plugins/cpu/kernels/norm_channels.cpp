@@ -52,7 +52,7 @@ ChannelStep::ChannelStep(Builder& builder, const Channels& shape, bool folds, bo
                          uint32_t footprint, uint32_t class_bytes)
     : shape_(shape), folds_(folds), applies_(applies), footprint_(footprint), class_bytes_(class_bytes) {
   if (!folds) return;
-  partial_ = builder.scratch(shape.pieces * shape.channels * sizeof(ChannelSums));
+  partial_ = builder.scratch(shape.pieces * shape.channels * 2 * sizeof(double));
   if (shape.pixels)
     state_ = builder.scratch(shape.pieces * shape.period * 2 * (class_bytes + sizeof(double)));
 }
@@ -74,8 +74,8 @@ bool ChannelStep::fits_cache() const noexcept {
   return !shape_.pixels && shape_.elements() > 0 && shape_.block * shape_.count() * footprint_ <= cache_bytes;
 }
 
-ChannelSums* ChannelStep::partial(const Run& run, uint64_t piece) const noexcept {
-  return reinterpret_cast<ChannelSums*>(run.at(partial_)) + piece * shape_.channels;
+double* ChannelStep::partial(const Run& run, uint64_t piece) const noexcept {
+  return reinterpret_cast<double*>(run.at(partial_)) + piece * shape_.channels * 2;
 }
 
 // The first image, or period, of a piece.
@@ -130,11 +130,14 @@ void ChannelStep::fold_block(const Run& run, uint64_t piece, uint64_t block) con
         count += n;
       }
     }
-    partial(run, piece)[channel] = sums;
+    double* const a = partial(run, piece);
+    a[channel] = sums.a;
+    a[shape_.channels + channel] = sums.b;
   }
 }
 
-// Sums for each element of a period, and then for each channel.
+// Sums for each element of a period, and then for each channel: all channels come as often in a period, and at each place as often
+// as the others.
 void ChannelStep::fold_piece_of_periods(const Run& run, uint64_t piece) const {
   const uint64_t period = shape_.period, first = piece_begin(piece), end = piece_begin(piece + 1);
   auto* a = reinterpret_cast<double*>(run.at(state_) + piece * period * 2 * (class_bytes_ + sizeof(double)));
@@ -143,29 +146,34 @@ void ChannelStep::fold_piece_of_periods(const Run& run, uint64_t piece) const {
   fold_periods(run, first, end, b + period, a, b);
   const uint64_t elements = std::min(end * period, shape_.elements()) - first * period;
   const uint64_t whole = elements / period, rest = elements % period;
-  for (uint64_t channel = 0; channel < shape_.channels; ++channel) {
-    ChannelSums sums;
-    uint64_t count = 0;
-    for (uint64_t i = channel; i < period; i += shape_.channels) {
-      const uint64_t more = whole + (i < rest ? 1 : 0);
-      if (more > 0) join(sums, count, {a[i], b[i]}, more);
-      count += more;
-    }
-    partial(run, piece)[channel] = sums;
+  double* const sums = partial(run, piece);
+  std::fill_n(sums, 2 * shape_.channels, 0.0);
+  uint64_t count = 0;
+  for (uint64_t i = 0; i < period; i += shape_.channels) {
+    const uint64_t more = whole + (i < rest ? 1 : 0);
+    if (more == 0) break;
+    join_each(sums, sums + shape_.channels, a + i, b + i, static_cast<double>(count),
+              static_cast<double>(more), shape_.channels);
+    count += more;
   }
 }
 
 void ChannelStep::finish_channels(const Run& run, uint64_t first, uint64_t end) const {
-  for (uint64_t channel = first; channel < end; ++channel) {
-    ChannelSums sums;
-    uint64_t count = 0;
-    for (uint64_t piece = 0; folds_ && shape_.elements() > 0 && piece < shape_.pieces; ++piece) {
-      const uint64_t more = piece_count(piece);
-      if (more > 0) join(sums, count, partial(run, piece)[channel], more);
-      count += more;
-    }
-    finish(run, channel, sums);
+  if (!folds_ || shape_.elements() == 0) {
+    for (uint64_t channel = first; channel < end; ++channel) finish(run, channel, {});
+    return;
   }
+  double *const a = partial(run, 0), *const b = a + shape_.channels;
+  uint64_t count = piece_count(0);
+  for (uint64_t piece = 1; piece < shape_.pieces; ++piece) {
+    const uint64_t more = piece_count(piece);
+    if (more == 0) continue;
+    const double* const more_a = partial(run, piece);
+    join_each(a + first, b + first, more_a + first, more_a + shape_.channels + first,
+              static_cast<double>(count), static_cast<double>(more), end - first);
+    count += more;
+  }
+  for (uint64_t channel = first; channel < end; ++channel) finish(run, channel, {a[channel], b[channel]});
 }
 
 // Pixels in strides backwards, each of them forwards: what was folded last is still in the cache, and the processor sees

@@ -67,8 +67,9 @@ class ChannelStep : public Step {
   // for two numbers of the kernel's type for each.
   virtual void fold_periods(const Run& run, uint64_t first, uint64_t end, void* state, double* a,
                             double* b) const = 0;
-  virtual void join(ChannelSums& sums, uint64_t count, const ChannelSums& more,
-                    uint64_t more_count) const = 0;
+  // Joins the sums of n channels of `more` elements each to those of `count`.
+  virtual void join_each(double* a, double* b, const double* more_a, const double* more_b, double count,
+                         double more, uint64_t n) const = 0;
   virtual void finish(const Run& run, uint64_t channel, const ChannelSums& sums) const = 0;
   // [at, at + planes · n) is `planes` planes of n elements (or part of one) from `channel` on.
   virtual void apply_planes(const Run& run, uint64_t at, uint64_t planes, uint32_t n,
@@ -78,7 +79,8 @@ class ChannelStep : public Step {
 
  private:
   bool fits_cache() const noexcept;
-  ChannelSums* partial(const Run& run, uint64_t piece) const noexcept;
+  // The sums of a piece: a of all channels, then b.
+  double* partial(const Run& run, uint64_t piece) const noexcept;
   void run_in_cache(const Run& run) const;
   void fold(const Run& run) const;
   void fold_block(const Run& run, uint64_t piece, uint64_t block) const;

@@ -19,9 +19,10 @@ void Assembler::emit_load(uint32_t i, int k) {
   const Memory& memory = program_.memory[o.imm];
   const Xmm d = vector(registers_->take(i), o.bytes), spare = vector(temporary(0), 4);
   const Xbyak::RegExp at = place(o.imm, k);
-  if (!memory.uniform && !memory.near && program_.operations.size() >= heavy_from)
+  if (memory.ahead != 0)
+    prefetcht0(ptr[at + memory.ahead]);
+  else if (!memory.uniform && !memory.near && program_.operations.size() >= heavy_from)
     prefetcht0(ptr[at + fetch_ahead]);
-  if (memory.ahead != 0) prefetcht0(ptr[at + memory.ahead]);
   switch (memory.dtype) {
     case TN_DTYPE_f32:
       return memory.uniform ? vbroadcastss(d, ptr[at]) : vmovups(d, ptr[at]);
