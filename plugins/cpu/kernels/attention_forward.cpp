@@ -4,6 +4,8 @@
 // Invariant: a slot's room is its own.
 #include "attention_forward.hpp"
 
+#include "attention_slots.hpp"
+
 namespace tenon::cpu {
 namespace {
 
@@ -30,7 +32,7 @@ class AttentionStep final : public Step {
         const SlotTasks tasks(form_, queries, slot, slots_);
         for (int64_t task = tasks.first; task < tasks.end; ++task) {
           const SlotTasks::Task now = tasks.at(task);
-          ask_for_next<T>(form_, run, o_.q, o_.k, o_.v, tasks, task);
+          prefetch_next<T>(form_, run, {&o_.q, &o_.k, &o_.v}, tasks, task);
           attend(run, room, now.matrix, now.query);
         }
       }

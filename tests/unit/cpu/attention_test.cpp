@@ -228,6 +228,36 @@ TEST_CASE("attention: a mask repeated by broadcast is the mask written out") {
   }
 }
 
+// Three heads of six blocks in bf16, cut between slots or not, each slot's own or shared by several; one query of many keys is packed
+// by all.
+TEST_CASE("attention: any number of threads gives the same bits, and takes no more memory than a head each") {
+  Random random(tenon::test::seed());
+  for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16}) {
+    for (const Problem& p : {Problem{dtype, 1, 3, 161, 190, 64}, Problem{dtype, 1, 3, 161, 190, 64, true},
+                             Problem{dtype, 1, 1, 3, 6'000, 64, true, 0.125L}}) {
+      const Operands o = random_operands(p, random);
+      Forward first;
+      for (const char* threads : {"1", "2", "3", "5", "16"}) {
+        CAPTURE(threads);
+        options()["threads"] = threads;
+        Bench bench;
+        options().clear();
+        Forward got = run_forward(bench, p, o);
+        const auto heads = static_cast<uint64_t>(std::min<int64_t>(std::stoll(threads), p.heads));
+        const uint64_t tiles = 2 * heads * static_cast<uint64_t>(p.keys + 32) * 64 * 2;
+        CHECK(got.workspace <= tiles + std::stoull(threads) * (128 << 10));
+        if (first.y.bytes.empty()) {
+          check_all_rows(p, o, got);
+          first = std::move(got);
+          continue;
+        }
+        CHECK(got.y.bytes == first.y.bytes);
+        CHECK(got.log.bytes == first.log.bytes);
+      }
+    }
+  }
+}
+
 TEST_CASE("attention: thousands of keys, and memory that does not grow with their square") {
   const auto rows = tenon::test::full_numbers_or<int>("rows looked at for each type", 12, 400);
   Random random(tenon::test::seed());
