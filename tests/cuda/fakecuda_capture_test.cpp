@@ -59,6 +59,26 @@ TEST_CASE("capture: what is captured does not run, and runs at each launch") {
   CHECK(cu().cuGraphLaunch(graph, stream) == CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST_CASE(
+    "capture: a word that is written in a graph does not wait for those who waited when it was captured") {
+  const Program program;
+  const CUstream waiting = make_stream(), fresh = make_stream(), begun = make_stream();
+  const Pinned<uint64_t> words(2);
+  const Memory memory;
+  words[0] = words[1] = 0;
+  must(cu().cuStreamWaitValue64(waiting, words.address(0), 1, CU_STREAM_WAIT_VALUE_GEQ));
+  begin(fresh);
+  must(cu().cuStreamWriteValue64(fresh, words.address(1), 1, 0));
+  const CUgraphExec graph = finish(fresh);
+  must(cu().cuMemsetD32Async(memory, 3, 1, begun));
+  must(cu().cuGraphLaunch(graph, begun));
+  sync(begun);
+  CHECK(words[1] == 1);
+  __atomic_store_n(&words[0], 1, __ATOMIC_RELEASE);
+  sync(waiting);
+  must(cu().cuGraphExecDestroy(graph));
+}
+
 TEST_CASE("capture: a fork and its join are kept for every seed, and nothing else is") {
   int different = 0;
   for (uint64_t seed = 1; seed <= 40; ++seed) {

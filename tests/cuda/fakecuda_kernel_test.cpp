@@ -4,6 +4,7 @@
 
 #include <nvrtc.h>
 
+#include <atomic>
 #include <string>
 
 using namespace cuda_test;
@@ -261,6 +262,21 @@ TEST_CASE("kernel: a launch that faults is every later call's failure, until the
   }
   const Program program;
   sync(make_stream());
+}
+
+TEST_CASE("kernel: unloading waits for all streams, a thread's own one too") {
+  const Program program("idle_ms=3600000,seed=3");  // nothing runs but what somebody waits for
+  const Compiled compiled = compile(store_source);
+  for (const CUstream stream : {make_stream(), CUstream{CU_STREAM_PER_THREAD}}) {
+    CUmodule module = nullptr;
+    must(cu().cuModuleLoadData(&module, compiled.image.data()));
+    std::atomic<bool> ran{false};
+    const CUhostFn note = [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; };
+    must(cu().cuLaunchHostFunc(stream, note, &ran));
+    CHECK(!ran);
+    must(cu().cuModuleUnload(module));
+    CHECK(ran);
+  }
 }
 
 TEST_CASE("kernel: a launch that is refused leaves nothing behind") {

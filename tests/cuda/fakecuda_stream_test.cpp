@@ -173,6 +173,27 @@ TEST_CASE(
   sync(fresh);
 }
 
+TEST_CASE("stream: one that has carried a graph with work in it has begun") {
+  const Program program("seed=3");
+  const CUstream waiting = make_stream(), stream = make_stream();
+  const Pinned<uint64_t> words(2);
+  const Memory memory;
+  words[0] = words[1] = 0;
+  must(cu().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+  must(cu().cuMemsetD32Async(memory, 3, 1, stream));
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  must(cu().cuStreamEndCapture(stream, &graph));
+  must(cu().cuGraphInstantiateWithFlags(&exec, graph, 0));
+  must(cu().cuStreamWaitValue64(waiting, words.address(), 1, CU_STREAM_WAIT_VALUE_GEQ));
+  must(cu().cuGraphLaunch(exec, stream));
+  must(cu().cuStreamWriteValue64(stream, words.address(), 1, 0));
+  sync(waiting);
+  sync(stream);
+  must(cu().cuGraphExecDestroy(exec));
+  must(cu().cuGraphDestroy(graph));
+}
+
 TEST_CASE("stream: a destroyed stream's work still runs") {
   const Program program;
   const CUstream stream = make_stream(), other = make_stream();

@@ -25,14 +25,6 @@ std::shared_ptr<Context> make_context(Driver& d, int device) {
   return context;
 }
 
-std::vector<TaskPtr> last_tasks(const Driver& d, const Context& context) {
-  std::vector<TaskPtr> out{context.legacy.last};
-  for (const auto& [thread, stream] : context.per_thread) out.push_back(stream->last);
-  for (const auto& [handle, stream] : d.streams.all())
-    if (stream->context == &context) out.push_back(stream->last);
-  return out;
-}
-
 // Ends the context with all that belongs to it. Its work is done by then.
 void end_context(Driver& d, Lock& lock, const std::shared_ptr<Context>& context) {
   for (const TaskPtr& task : last_tasks(d, *context)) d.engine.wait(lock, task);

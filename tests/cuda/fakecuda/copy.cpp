@@ -72,10 +72,7 @@ void copy(Driver& d, Lock& lock, Context& context, CUstream handle, const Box& b
   const bool host_only = to != PlaceType::device && from != PlaceType::device;
   if (task == nullptr || !(pageable || host_only)) return;
   const auto health = context.health;
-  d.shut = true;
-  d.engine.wait(lock, task);
-  d.shut = false;
-  d.let_in.notify_all();
+  wait_shut(d, lock, {task});
   require_healthy(*health);
 }
 

@@ -142,6 +142,13 @@ extern "C" __attribute__((visibility("default"))) unsigned fakecuda_left_over() 
   return tell_left_over(d);
 }
 
+// For tests: how many modules are loaded.
+extern "C" __attribute__((visibility("default"))) size_t fakecuda_modules() {
+  Driver& d = driver();
+  Lock lock(d.mutex);
+  return d.modules.all().size();
+}
+
 CUresult cuInit(unsigned flags) {
   if (inside_host_function()) return CUDA_ERROR_NOT_PERMITTED;
   return flags == 0 ? initialise() : CUDA_ERROR_INVALID_VALUE;

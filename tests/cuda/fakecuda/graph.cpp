@@ -5,6 +5,8 @@
 // later work after all of them; among themselves they keep only the order that the capture declared.
 #include "timeline.hpp"
 
+#include <algorithm>
+
 namespace fakecuda {
 
 TaskPtr submit_graph(Driver& d, const Stream& stream, const std::vector<Node>& nodes,
@@ -66,6 +68,8 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
     require(exec.context == &context, CUDA_ERROR_INVALID_HANDLE);
     Stream& stream = stream_of(d, context, stream_handle);
     if (stream.capture != nullptr) return copy_nodes(stream, exec.nodes);
+    const auto has_begun = [](const Node& node) { return begins(node.work.kind); };
+    if (std::ranges::any_of(exec.nodes, has_begun)) stream.begun = true;
     auto after = before_next(d, stream);
     after.push_back(exec.last);
     exec.last = submit_graph(d, stream, exec.nodes, std::move(after));

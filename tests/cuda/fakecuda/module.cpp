@@ -124,13 +124,7 @@ CUresult cuModuleUnload(CUmodule handle) {
     const auto module = d.modules.get(handle);
     require(module->context == &context, CUDA_ERROR_INVALID_HANDLE);
     check_unsafe(d);
-    std::vector<TaskPtr> all{context.legacy.last};
-    for (const auto& [number, stream] : d.streams.all())
-      if (stream->context == &context) all.push_back(stream->last);
-    d.shut = true;
-    for (const TaskPtr& task : all) d.engine.wait(lock, task);
-    d.shut = false;
-    d.let_in.notify_all();
+    wait_shut(d, lock, last_tasks(d, context));
     d.functions.remove_if([&](const Function& function) { return function.module == module; });
     d.modules.remove(handle);
   });

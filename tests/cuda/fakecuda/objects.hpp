@@ -25,7 +25,7 @@ struct Stream {
   bool legacy = false;    // the default stream: orders itself with every blocking one
   bool blocking = false;  // … such as this
   int priority = 0;       // kept to be told; work is run in any order
-  bool begun = false;     // it has carried a kernel, a copy or a fill
+  bool begun = false;     // it has carried a kernel, a copy or a fill, itself or in a graph
   TaskPtr last{};
   std::shared_ptr<Capture> capture{};
   std::set<size_t> tail{};  // the nodes of the capture that the next one comes after

@@ -54,6 +54,21 @@ std::vector<TaskPtr> before_next(const Driver& d, const Stream& stream) {
   return out;
 }
 
+std::vector<TaskPtr> last_tasks(const Driver& d, const Context& context) {
+  std::vector<TaskPtr> out{context.legacy.last};
+  for (const auto& [thread, stream] : context.per_thread) out.push_back(stream->last);
+  for (const auto& [handle, stream] : d.streams.all())
+    if (stream->context == &context) out.push_back(stream->last);
+  return out;
+}
+
+void wait_shut(Driver& d, Lock& lock, const std::vector<TaskPtr>& tasks) {
+  d.shut = true;
+  for (const TaskPtr& task : tasks) d.engine.wait(lock, task);
+  d.shut = false;
+  d.let_in.notify_all();
+}
+
 TaskPtr enqueue(Driver& d, Stream& stream, Work work, const std::vector<TaskPtr>& after) {
   if (stream.legacy)
     for_each_blocking(d, *stream.context, [&](const Stream& other) { refuse_implicit(other); });
@@ -61,8 +76,7 @@ TaskPtr enqueue(Driver& d, Stream& stream, Work work, const std::vector<TaskPtr>
     add_node(stream, std::move(work));
     return nullptr;
   }
-  const Kind kind = work.kind;
-  if (kind == Kind::kernel || kind == Kind::copy || kind == Kind::fill) stream.begun = true;
+  if (begins(work.kind)) stream.begun = true;
   auto task = std::make_shared<Task>();
   task->stream = stream.id;
   task->work = std::move(work);
@@ -177,9 +191,9 @@ CUresult cuStreamWriteValue64(CUstream handle, CUdeviceptr address, cuuint64_t v
       std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(address))
           .store(value, std::memory_order_release);
     };
-    // A write that a stream begins with may lie behind those who wait for it.
+    // A write that a stream begins with may lie behind those who wait for it. A captured one does not run in this stream.
     std::function<bool()> nobody_waits{};
-    if (!stream.begun) {
+    if (!stream.begun && stream.capture == nullptr) {
       nobody_waits = [waits = context.waits, id = stream.id] {
         return std::ranges::none_of(waits,
                                     [id](const TaskPtr& wait) { return wait->stream != id && !wait->done; });

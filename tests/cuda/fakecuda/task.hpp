@@ -17,6 +17,9 @@ using Clock = std::chrono::steady_clock;
 
 enum class Kind { record, join, copy, fill, kernel, host, value };
 
+// Whether a stream has begun with such work: a word that is written or waited for, a record and a host's call do not count.
+constexpr bool begins(Kind kind) { return kind == Kind::kernel || kind == Kind::copy || kind == Kind::fill; }
+
 // What there is to do; a captured graph keeps it and does it again at each launch.
 struct Work {
   Kind kind = Kind::join;

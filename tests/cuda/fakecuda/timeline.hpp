@@ -20,6 +20,12 @@ TaskPtr enqueue(Driver& d, Stream& stream, Work work, const std::vector<TaskPtr>
 // What a new task of the stream comes after.
 std::vector<TaskPtr> before_next(const Driver& d, const Stream& stream);
 
+// What was enqueued last in each of the context's streams, the default ones included.
+std::vector<TaskPtr> last_tasks(const Driver& d, const Context& context);
+
+// Waits for the tasks, and lets no other call in meanwhile, not even one that they wait for.
+void wait_shut(Driver& d, Lock& lock, const std::vector<TaskPtr>& tasks);
+
 // The tasks of a graph's nodes, after `after`; the returned one is done when all are. The last of them is in no stream.
 TaskPtr submit_graph(Driver& d, const Stream& stream, const std::vector<Node>& nodes,
                      std::vector<TaskPtr> after);
