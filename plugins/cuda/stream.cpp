@@ -56,6 +56,8 @@ Result<CUstream> Stream::lend() {
   const Bound bound(context_.driver(), context_.handle());
   TN_TRY(refuse_in_capture("a collective of ranks that are threads"));
   dirty_ = true;
+  if (!begun_) TN_TRY(note(gpu_->begin(native_)));
+  begun_ = true;
   return native_;
 }
 

@@ -52,7 +52,7 @@ class Stream {
   Status signal(uint64_t value, int32_t code);
   Status finish(uint32_t mode);
 
-  // The native stream, for work that a communicator is about to enqueue. TN_INVALID in a capture.
+  // The native stream, which has begun (Gpu::begin), for work that a communicator is about to enqueue. TN_INVALID in a capture.
   Result<CUstream> lend();
   // The same for work that can be captured: a capture of tn.capture/1 that is going on keeps `owner`. TN_INVALID in one that the
   // owner of a borrowed stream began, which keeps nothing.
@@ -78,6 +78,7 @@ class Stream {
         context_(*gpu_->context()),
         native_(native),
         borrowed_(borrowed),
+        begun_(!borrowed),
         timeline_(context_) {}
 
   // What stands before any work: a promise; a capture for what cannot be captured.
@@ -100,6 +101,7 @@ class Stream {
   Context& context_;
   CUstream native_;
   const bool borrowed_;
+  bool begun_;                     // Gpu::begin; of a borrowed one nobody knows what its owner has enqueued
   bool dirty_ = false;             // work since the last record
   std::atomic<bool> told_{false};  // somebody was told of a failure
   bool gone_ = false;              // finish was called

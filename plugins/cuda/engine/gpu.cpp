@@ -45,18 +45,21 @@ Gpu::~Gpu() {
   if (own_ != nullptr) driver.cuModuleUnload(own_);
 }
 
+Status Gpu::begin(CUstream stream) {
+  FillParameters nothing{};
+  nothing.pattern_bytes = 1;
+  void* arguments[] = {&nothing};
+  TN_CUDA_IN(*context_, cuLaunchKernel, fill_, 1, 1, 1, 32, 1, 1, 0, stream, arguments, nullptr);
+  return {};
+}
+
 Result<CUstream> Gpu::start_stream(uint32_t priority) {
   CUstream native = nullptr;
   TN_CUDA_IN(*context_, cuStreamCreateWithPriority, &native, CU_STREAM_NON_BLOCKING,
              context_->native_priority(priority));
-  FillParameters nothing{};
-  nothing.pattern_bytes = 1;
-  void* arguments[] = {&nothing};
-  const CUresult begun =
-      context_->driver().cuLaunchKernel(fill_, 1, 1, 1, 32, 1, 1, 0, native, arguments, nullptr);
-  if (begun != CUDA_SUCCESS) {
+  if (const Status begun = begin(native); !begun.ok()) {
     context_->driver().cuStreamDestroy(native);
-    return context_->failed(begun, "cuLaunchKernel");
+    return Status(begun.error());
   }
   enter(native);
   return native;

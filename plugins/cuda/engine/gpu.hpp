@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // gpu.hpp: what the handles of one GPU share beyond its context: small memory, staging, promise words, loaded code.
 //
-// Invariant: code is unloaded only when no stream of this device may still run it, and neither finding that out nor unloading blocks. All of it is
-// loaded ahead: a driver left to load an entry at its first launch may wait for every stream, one that waits for this thread too.
+// Invariant: code is unloaded only when no stream of this device may still run it. Finding that out never blocks. The unload may
+// wait for what another thread has enqueued meanwhile, a wait for a promise too; so while ranks are joined, whose streams wait for
+// each other's threads, nothing is unloaded. All of it is loaded ahead: a driver left to load an entry at its first launch may wait
+// for every stream, one that waits for this thread too.
 #pragma once
 
 #include "promises.hpp"
@@ -66,16 +68,18 @@ class Gpu {
   // An entry of a module of this device, ready to be launched; the context is current. [any-thread; may block; may fail]
   Result<CUfunction> entry(CUmodule module, const char* name) const;
 
-  // While ranks that share this process are joined no code is unloaded: a driver that unloads waits for all streams, and may wait for
-  // one that waits for the rank which unloads. [any-thread; does not block; cannot fail]
+  // While ranks that share this process are joined no code is unloaded: a driver that unloads waits for all streams, and may wait
+  // for one that waits for the rank which unloads. An unload under way is waited for. [any-thread; may block; cannot fail]
   void rank_joins();
   void rank_leaves();
 
   // Held by who launches a group of a library's communicator: all of this device are launched in one order.
   std::mutex& group_order() noexcept { return group_order_; }
 
-  // A new stream that has entered, and has begun: its first work is a kernel that does nothing. A driver may let one whose first work is a
-  // word that others wait for lie behind those who wait. The context is current. [any-thread; may block; may fail]
+  // Gives the stream a kernel that does nothing. A driver may let a stream whose first work is a word that others wait for lie
+  // behind those who wait. The context is current, and the stream is not captured. [any-thread; may block; may fail]
+  Status begin(CUstream stream);
+  // A new stream that has begun, and has entered. The context is current. [any-thread; may block; may fail]
   Result<CUstream> start_stream(uint32_t priority);
 
   // The streams that may be running code of this device.

@@ -271,6 +271,88 @@ TEST_CASE("comm: a stream of another device carries no group, and a captured one
       });
 }
 
+// A stream whose first work is a word that others wait for may lie behind those who wait.
+TEST_CASE("comm: streams that a framework made and has not used carry barriers of ranks on one device") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const Current current;
+  const auto* const imports = static_cast<const tn_import_api*>(plugin().extension(&plugin(), TN_IMPORT_ID));
+  REQUIRE((imports != nullptr));
+  CUstream native[3]{};
+  Stream borrowed[3];
+  for (int i = 0; i < 3; ++i) {
+    REQUIRE(driver_function<CUresult(CUstream*, unsigned, int)>("cuStreamCreateWithPriority")(
+                &native[i], CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    tn_stream* made = nullptr;
+    must([&](tn_error* e) {
+      return imports->stream(device, reinterpret_cast<uint64_t>(native[i]), &made, e);
+    });
+    borrowed[i] = Stream(made);
+  }
+  Outcome said[3], again[3];
+  const auto body = [&](Rank& rank) {
+    tn_stream* const line = borrowed[rank.rank];
+    said[rank.rank] = rank.submit({rank.op(TN_COMM_BARRIER, 0)}, line);
+    if (said[rank.rank].ok()) said[rank.rank] = rank.finish(line);
+    again[rank.rank] = rank.submit({rank.op(TN_COMM_ALL_REDUCE, 61)}, line);
+    if (again[rank.rank].ok()) again[rank.rank] = rank.finish(line);
+  };
+  together(
+      {device}, 3, body,
+      [&](Rank& rank) {
+        CHECK(said[rank.rank].message() == "");
+        CHECK(again[rank.rank].message() == "");
+        CHECK(rank.found(rank.recv()).at(60) == 30 + 3 * 60);
+      },
+      3'000 * ms);
+  for (int i = 0; i < 3; ++i) {
+    borrowed[i].reset();
+    CHECK(driver_function<CUresult(CUstream)>("cuStreamDestroy_v2")(native[i]) == CUDA_SUCCESS);
+  }
+}
+
+TEST_CASE("comm: a stream beside the rank's that cannot begin ends the group, and the next one has it" *
+          fake_only) {
+  CUDA_DRIVER("launch_refused_at=3,check");  // the rank's own two have begun
+  const World world;
+  const Device device = open_device();
+  const auto group = [](const Rank& rank) {
+    return rank.run(
+        {rank.op(TN_COMM_ALL_REDUCE, 8), rank.message(TN_COMM_SEND, 0, 3), rank.message(TN_COMM_RECV, 0, 9)});
+  };
+  Outcome refused;
+  together({device}, 1, [&](Rank& rank) { refused = group(rank); });
+  CHECK(refused.error.native_code == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  Outcome taken;
+  together(
+      {device}, 1, [&](Rank& rank) { taken = group(rank); },
+      [](Rank& rank) { CHECK(rank.found(rank.recv()).at(9) == 3); });
+  CHECK(taken.message() == "");
+}
+
+// A driver that unloads waits for every stream, and the stream of one rank for the thread of another.
+TEST_CASE("comm: while ranks are joined no code is unloaded, and once they have left it is" * fake_only) {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const auto modules = [] { return driver_function<size_t()>("fakecuda_modules")(); };
+  const auto compile_some = [&](int count) {
+    for (int i = 0; i < count; ++i) compile(device, Addition(8 + i).fragment());
+  };
+  size_t joined = 0;
+  together(
+      {device}, 2, [](Rank& rank) { rank.run({rank.op(TN_COMM_BARRIER, 0)}); },
+      [&](Rank& rank) {
+        if (rank.rank != 0) return;
+        joined = modules();
+        compile_some(20);
+        CHECK(modules() == joined + 20);
+      });
+  compile_some(1);
+  CHECK(modules() == joined);
+}
+
 TEST_CASE("comm: imported memory is taken on one device and refused across two" * fake_only) {
   CUDA_DRIVER("");
   const World world;

@@ -290,6 +290,25 @@ TEST_CASE("stream: a launch that is refused says so at once, and poisons nothing
   drain(stream);
 }
 
+TEST_CASE("stream: one that cannot begin is not made, and nothing of it stays" * fake_only) {
+  CUDA_DRIVER("launch_refused_at=1,check");
+  const World world;
+  const Device device = open_device();
+  const auto kinds_left = [] { return driver_function<unsigned()>("fakecuda_left_over")(); };
+  const unsigned before = kinds_left();
+  tn_stream* made = nullptr;
+  const Outcome said =
+      outcome_of([&](tn_error* e) { return plugin().stream->create(device, nullptr, &made, e); });
+  CHECK(said.error.native_code == CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  CHECK((made == nullptr));
+  CHECK(kinds_left() == before);  // streams are a kind
+  const Stream stream = make_stream(device);
+  CHECK(kinds_left() == before + 1);
+  const Memory memory = allocate(device, 64);
+  fill(stream, span(memory, 0, 64), 1);
+  drain(stream);
+}
+
 TEST_CASE("stream: abandoning one that is held up comes back, and so does what it waits for") {
   CUDA_DRIVER("");
   Two t;
