@@ -10,6 +10,7 @@ namespace tenon::train {
 
 bool recomputes(const Strategy& strategy, const FusionTarget& target) {
   const FusionOptions fusion = strategy.fusion(target);
+  if (!fusion.must_fuse.empty() || !fusion.never_fuse.empty()) return false;
   const auto is_served = [&](const FusionPattern& pattern) {
     return pattern.name == "bn_act_backward" &&
            std::none_of(fusion.off.begin(), fusion.off.end(),

@@ -30,8 +30,8 @@ struct Executor::State {
   train::Lasting lasting{};
   train::Inputs inputs{};
   std::vector<Form> forms{};
-  // Sharded mode: what follows the sums, of this rank's pieces, behind a form with samples and behind the one without; none where this
-  // rank has nothing to update.
+  // Sharded mode: what follows the sums, of this rank's pieces, behind a form with samples and behind the one without; none where
+  // this rank has nothing to update.
   bool is_sharded = false;
   Graph whole{};  // of which forms and updates are halves
   std::optional<Form> updates[2]{};

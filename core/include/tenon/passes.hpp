@@ -88,9 +88,9 @@ struct PadOptions {
   bool all_types = false;      // not only f16 and bf16
 };
 
-// Where a relu stands right behind a batch_norm_train, the way back makes what relu was given again of x, which it reads anyway, and
-// does not read what relu gave. It is for a device that makes one fragment of it: one that publishes the pattern "bn_act_backward". On
-// others it is a node more. What went through sync_batch_norm, or has an addition before the relu, stays.
+// Where a relu stands right behind a batch_norm_train, the way back makes what relu was given again of x, which it reads
+// anyway, and does not read what relu gave. It is for a device that makes one fragment of it: one that publishes the pattern
+// "bn_act_backward". On others it is a node more. What went through sync_batch_norm, or has an addition before the relu, stays.
 struct RecomputeOptions {};
 
 // Convolutions and what lies between them in the order the device prefers; conversions only where a chain of them begins

@@ -115,6 +115,23 @@ TEST_CASE("recompute: a gradient of another normalisation reads what relu gave")
   stays(g, "the gradient is of another normalisation than that of 'bn'");
 }
 
+TEST_CASE("recompute: of two gradients that relu's goes into, the one of the same normalisation counts") {
+  for (const bool other_first : {true, false}) {
+    Graph g;
+    const TensorSpec image{f32, {2, 3, 4, 5}}, channel{f32, {3}};
+    const auto x = g.input("x", image), scale = g.param("scale", channel), other = g.input("other", image);
+    const auto norm = g.named({"bn", "mean", "inv_std", "new_mean", "new_var"})
+                          .batch_norm_train(x, scale, scale, scale, scale);
+    const auto y = g.named("y").relu(norm[0]);
+    const auto dy = g.named("dy").relu_grad(g.input("above", image), y);
+    for (const bool is_other : {other_first, !other_first})
+      g.output(is_other ? "elsewhere" : "dx",
+               g.batch_norm_grad(dy, is_other ? other : x, scale, norm[1], norm[2])[0]);
+    const Graph after = done(passes::recompute(g)).graph;
+    CHECK(reads(after, "dy", 1) == "bn.again");
+  }
+}
+
 TEST_CASE("recompute: y of which nobody knows whether a relu gave it is read") {
   Graph g;
   const TensorSpec image{f32, {2, 3, 4, 5}}, channel{f32, {3}};
