@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// batch_norm.cpp: batch norms and their gradients, with the elementwise nodes around them: first what each channel needs, then every
-// element from it.
+// batch_norm.cpp: batch norms and their gradients, with the elementwise nodes around them: first what each channel needs, then
+// every element from it.
 //
-// The node is spelled out (channel_nodes.hpp). One kernel folds the channels, split over blocks where they are few, and makes of the
-// sums the statistics and what elements read back; one kernel makes the elements, with the nodes before and behind. x is read
+// The node is spelled out (channel_nodes.hpp). One kernel folds the channels, split over blocks where they are few, and makes of
+// the sums the statistics and what elements read back; one kernel makes the elements, with the nodes before and behind. x is read
 // twice and y written once: forward over bf16, 6 bytes an element. Back through a relu, which asks what a batch_norm_apply of the
 // same x gives, each kernel reads dy and x, and dx is written: 10 bytes an element.
 // Invariant: the second kernel reads of the first what is in the workspace, and of x and dy only the elements that it makes.
@@ -40,10 +40,11 @@ uint32_t subjects_of(uint32_t op) {
              : 1;
 }
 
-// Whether `node` makes again, element by element, what a batch norm gave on the way to the gradient `norm`.
+// Whether `node` makes again, element by element, what may have been given on the way to the gradient `norm`: of its very x, so of
+// the same dims, and computed in the same type.
 bool makes_again(const NodeView& node, const NodeView& norm) {
   return node.op() == TN_OP_batch_norm_apply && subjects_of(norm.op()) == 2 &&
-         author::same_dims(node.dims(0), norm.dims(0));
+         node.raw().inputs[0] == norm.raw().inputs[1];
 }
 
 // Whether output `o` has an element for each channel.

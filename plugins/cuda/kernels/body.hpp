@@ -81,8 +81,9 @@ class Body {
   void declare_stores(Source& out) const;
   void fill_stores(Source& out) const;
   void store(Source& out) const;
-  // How many chunks a thread should take at once, at most `most`: about eight loads in flight hide the memory's latency,
-  // and a random draw takes a dozen registers while it is made.
+  // How many chunks a thread should take at once, at most `most`, and so few that they are at most `loads` words of memory on their
+  // way (but for one chunk's): eight hide the memory's latency whatever the kernel, and where many threads fit fewer do. A random
+  // draw takes a dozen registers while it is made.
   uint32_t unroll(uint64_t most, uint32_t loads = 8) const;
 
  private:

@@ -64,12 +64,12 @@ ChannelNodes::ChannelNodes(const FragmentView& fragment)
   }
 }
 
-uint32_t ChannelNodes::known(const Recipe& recipe) const {
-  const auto found = known_.find(recipe);
-  return found != known_.end() ? found->second : TN_ABSENT;
+uint32_t ChannelNodes::find(const Recipe& recipe) const {
+  const auto found = remembered_.find(recipe);
+  return found != remembered_.end() ? found->second : TN_ABSENT;
 }
-uint32_t ChannelNodes::know(Recipe recipe, uint32_t tensor) {
-  known_.emplace(std::move(recipe), tensor);
+uint32_t ChannelNodes::remember(Recipe recipe, uint32_t tensor) {
+  remembered_.emplace(std::move(recipe), tensor);
   return tensor;
 }
 
@@ -127,7 +127,7 @@ tn_attribute ChannelNodes::integers(const char* name, Dims values) {
 
 uint32_t ChannelNodes::compute(uint32_t op, std::initializer_list<uint32_t> inputs) {
   Recipe recipe{op, inputs};
-  if (const uint32_t before = known(recipe); before != TN_ABSENT) return before;
+  if (const uint32_t before = find(recipe); before != TN_ABSENT) return before;
   Dims dims;
   for (const uint32_t input : inputs) {
     const Dims other = dims_of(input);
@@ -140,7 +140,7 @@ uint32_t ChannelNodes::compute(uint32_t op, std::initializer_list<uint32_t> inpu
   const uint32_t made =
       add_tensor(op == TN_OP_is_finite ? uint32_t{TN_DTYPE_bool} : computing_, std::move(dims));
   add_node(op, inputs, made);
-  return know(std::move(recipe), made);
+  return remember(std::move(recipe), made);
 }
 
 uint32_t ChannelNodes::scale(uint32_t x, double by, double bias) {
@@ -152,10 +152,10 @@ uint32_t ChannelNodes::scale(uint32_t x, double by, double bias) {
 uint32_t ChannelNodes::cast(uint32_t tensor, uint32_t dtype) {
   if (tensors_[tensor].dtype == dtype) return tensor;
   Recipe recipe{TN_OP_cast, {tensor, dtype}};
-  if (const uint32_t before = known(recipe); before != TN_ABSENT) return before;
+  if (const uint32_t before = find(recipe); before != TN_ABSENT) return before;
   const uint32_t made = add_tensor(dtype, dims_of(tensor));
   add_node(TN_OP_cast, {tensor}, made, {integer_attribute("dtype", TN_ATTRIBUTE_DTYPE, dtype)});
-  return know(std::move(recipe), made);
+  return remember(std::move(recipe), made);
 }
 
 uint32_t ChannelNodes::fold(uint32_t op, uint32_t x) {
@@ -192,12 +192,12 @@ uint32_t ChannelNodes::of_channel(uint32_t tensor) {
 
 uint32_t ChannelNodes::along(uint32_t tensor) {
   Recipe recipe{TN_OP_reshape, {tensor}};
-  if (const uint32_t before = known(recipe); before != TN_ABSENT) return before;
+  if (const uint32_t before = find(recipe); before != TN_ABSENT) return before;
   Dims shape(dims_.size() - 1, 1);
   shape[0] = dims_[1];
   const uint32_t made = add_tensor(tensors_[tensor].dtype, shape);
   add_node(TN_OP_reshape, {tensor}, made, {integers("shape", std::move(shape))});
-  return know(std::move(recipe), made);
+  return remember(std::move(recipe), made);
 }
 
 uint32_t ChannelNodes::number(double value) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// channel_nodes.hpp: a fragment whose batch norm is spelled out: sums over a channel, what is made of them, and what is made of every
-// element with them.
+// channel_nodes.hpp: a fragment whose batch norm is spelled out: sums over a channel, what is made of them, and what is made of
+// every element with them.
 //
 // It keeps the fragment's tensors by their numbers, its inputs, outputs and aliases, and adds tensors and nodes. What is added
 // computes in f32, for f64 in f64; only what is given to a tensor of the fragment is rounded to its type. What an element needs of
@@ -62,8 +62,8 @@ class ChannelNodes {
  private:
   // The tensor that was made so before, or TN_ABSENT.
   using Recipe = std::pair<uint32_t, std::vector<uint32_t>>;
-  uint32_t known(const Recipe& recipe) const;
-  uint32_t know(Recipe recipe, uint32_t tensor);
+  uint32_t find(const Recipe& recipe) const;
+  uint32_t remember(Recipe recipe, uint32_t tensor);
   void refresh() noexcept;
   uint32_t add_tensor(uint32_t dtype, Dims dims);
   void add_node(uint32_t op, std::initializer_list<uint32_t> inputs, uint32_t output,
@@ -78,7 +78,7 @@ class ChannelNodes {
   std::deque<uint64_t> constants_{};
   std::deque<std::vector<uint32_t>> operands_{};
   std::deque<std::vector<tn_attribute>> attributes_{};
-  std::map<Recipe, uint32_t> known_{};
+  std::map<Recipe, uint32_t> remembered_{};
   std::vector<uint32_t> sums_{}, kept_{}, statistics_{};
   Dims dims_{};  // of x
   uint32_t computing_ = TN_DTYPE_f32;

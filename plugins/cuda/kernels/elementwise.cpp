@@ -7,8 +7,8 @@
 // What to expect: the time of a large launch is its bytes over the memory's bandwidth. add3 of f32 moves 16 bytes an
 // element: 3 × 1 GiB read and 1 GiB written are 4.295 GB, 999 µs at the 4.3 TB/s that a copy reaches on an H200. For that
 // a processor must keep bandwidth × latency in flight: 4.3 TB/s × 0.7 µs / 132 is 23 KB. A thread of add3 has a chunk of three
-// 16-byte loads in flight; with the 24 registers it takes 2048 of them live on a processor: 98 KB. Two chunks were 5 % slower on an H200:
-// what is read at once lies in twice as many places.
+// 16-byte loads in flight; with the 24 registers it takes 2048 of them live on a processor: 98 KB. Two chunks were 5 % slower on
+// an H200: what is read at once lies in twice as many places.
 #include "kernels.hpp"
 
 namespace tenon::cuda {
@@ -32,7 +32,8 @@ class Elementwise {
     const auto chunks = static_cast<uint64_t>(count / lanes);
     Tile tile{
         .lanes = lanes, .variable = lanes > 1 ? loops_.back() : no_variable, .steady = steady_loops(lanes)};
-    // Of a small tensor every processor gets a part before any thread gets a second chunk. What each block reads again is worth more.
+    // Of a small tensor every processor gets a part before any thread gets a second chunk. Where each block reads something
+    // again, more chunks for each thread are fewer blocks that do.
     const uint32_t loads = body(tile).shares() ? 8 : 4;
     tile.unroll = body(tile).unroll(chunks / (uint64_t{block_threads} * target_.multiprocessors * 4), loads);
     const uint64_t per_block = uint64_t{tile.unroll} * block_threads;

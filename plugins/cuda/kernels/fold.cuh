@@ -82,14 +82,15 @@ __device__ inline Found<T> exchange(Found<T> x, int mask) {
 }
 
 // Joins the parts of `width` neighbouring threads; every one of them may be read in `shared` afterwards by the first, which
-// gets the whole. `once`: `shared` was of no use to anybody before. `width` is a power of two, and divides a block's threads.
-template <class Fold, int width, bool once = false, class T>
+// gets the whole. `width` is a power of two, and divides a block's threads. `unused_before` is the caller's word that no thread of
+// the block has read or written `shared` since the kernel began; without it all threads meet before the first writes there.
+template <class Fold, int width, bool unused_before = false, class T>
 __device__ inline T join_neighbours(T x, T* shared) {
 #pragma unroll
   for (int mask = (width < 32 ? width : 32) / 2; mask > 0; mask /= 2) x = Fold::join(x, exchange(x, mask));
   if constexpr (width > 32) {
     const int warp = static_cast<int>(threadIdx.x) / 32, first = static_cast<int>(threadIdx.x) / width * (width / 32);
-    if (!once) __syncthreads();
+    if constexpr (!unused_before) __syncthreads();
     if (threadIdx.x % 32 == 0) shared[warp] = x;
     __syncthreads();
     x = shared[first];

@@ -12,7 +12,8 @@
 // Bound as for 384 threads, where a thread takes 168 registers at most: left to itself the compiler takes all there are.
 #define TN_CROWDED_ENTRY(name, Params) \
   extern "C" __global__ void __launch_bounds__(384, 1) name(const __grid_constant__ Params p)
-// Bound so that three blocks find room on a multiprocessor, at 80 registers a thread: while one waits for its threads, others load.
+// Bound so that 768 threads find room on a multiprocessor, at 80 registers each, three blocks of 256 or six of 128: while one block
+// waits for its threads, others load.
 #define TN_LIGHT_ENTRY(name, Params) \
   extern "C" __global__ void __launch_bounds__(256, 3) name(const __grid_constant__ Params p)
 #endif

@@ -7,10 +7,11 @@
 // in the order of the blocks.
 //
 // What to expect: layer norm of 64k × 4096 bf16 reads and writes 2 × 537 MB, 250 µs at the 4.3 TB/s of a copy. A row is 512
-// words of 16 bytes, four for each of 128 threads, 16 registers a thread for what is kept. Left to itself the compiler takes 120 for
-// the rest, which leaves room for 512 threads a multiprocessor. On an H100 it took 597 µs of 364 so, 596 with fewer registers alone, and
-// 370 with scale and bias by way of L1 as well. On an H200, whose memory is faster, blocks of two rows left it at 300 µs, of one at 277:
-// rows of a block wait for each other. Blocks that stay, and load the next row while they sum one, were no faster (300).
+// words of 16 bytes, four for each of 128 threads, 16 registers a thread for what is kept. Left to itself the compiler takes 120
+// for the rest, which leaves room for 512 threads a multiprocessor. On an H100 it took 597 µs of 364 so, 596 with fewer registers
+// alone, and 370 with scale and bias by way of L1 as well. On an H200, whose memory is faster, blocks of two rows left it at 300
+// µs, of one at 277: rows of a block wait for each other. Blocks that stay, and load the next row while they sum one, were no
+// faster (300).
 // Invariant: the order in which parts are joined depends on shapes and target alone.
 #include "expression.hpp"
 #include "kernels.hpp"

@@ -4,8 +4,8 @@
 // What to expect: the time of a launch is its bytes over the memory's bandwidth. Adam of f32 moves 28 bytes an element; 25.6
 // million of them take 167 µs at the 4.3 TB/s that a copy reaches on an H200, and a thread has four words of 16 bytes on
 // their way: with eight it takes 78 registers, which leave room for three blocks on a processor, and a quarter of them begins when
-// the others have ended. The grid is as many blocks as find room, so a block's start, where it makes the figures of all settings,
-// is paid once for many chunks.
+// the others have ended. The grid is four blocks for each processor, which find room with the registers of Adam, so a block's
+// start, where it makes the figures of all settings, is paid once for many chunks.
 #include "update.hpp"
 
 #include "families.hpp"

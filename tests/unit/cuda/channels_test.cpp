@@ -87,35 +87,61 @@ struct Fused {
 };
 
 // Which elements relu's gradient lets through: of the y that a batch norm and a relu stored, and of what is made again of x on the
-// way to the batch norm's gradient. Each channel has values around its mean, of which y is about 0: in f16 some round to it.
+// way to the batch norm's gradient. Each channel has values around its mean, of which y is about 0: in f16 some round to it. With
+// `odd` values a NaN and both infinities stand among them, where the statistics are those without.
 using Bytes = std::vector<uint8_t>;
 struct Mask {
   uint32_t dtype;
   Dims strides;
   float scale;
+  bool odd = false;
   Dims dims{3, 5, 4, 7};
 
-  size_t bytes() const { return 420 * (dtype == TN_DTYPE_f32 ? 4 : 2); }
+  size_t element() const { return dtype == TN_DTYPE_f64 ? 8 : dtype == TN_DTYPE_f32 ? 4 : 2; }
+  size_t bytes() const { return 420 * element(); }
+  size_t channel_bytes() const { return 5 * (dtype == TN_DTYPE_f64 ? sizeof(double) : sizeof(float)); }
+  uint32_t channel_type() const { return dtype == TN_DTYPE_f64 ? TN_DTYPE_f64 : TN_DTYPE_f32; }
   uint32_t image(FragmentBuilder& f) const { return f.input(dtype, dims, strides); }
   uint32_t given(FragmentBuilder& f) const { return f.output(dtype, dims, strides); }
-  static uint32_t parameter(FragmentBuilder& f) { return f.input(TN_DTYPE_f32, {5}); }
+  uint32_t parameter(FragmentBuilder& f) const { return f.input(channel_type(), {5}); }
+  uint32_t made(FragmentBuilder& f) const { return f.output(channel_type(), {5}); }
   // Numbers next to 1, or 1 itself.
   Bytes images(uint32_t steps) const {
     std::mt19937 random(11);
     Bytes out(bytes());
-    const uint32_t one = dtype == TN_DTYPE_f32 ? 0x3F800000 : dtype == TN_DTYPE_f16 ? 0x3C00 : 0x3F80;
-    const size_t size = out.size() / 420;
-    for (size_t i = 0; i < out.size(); i += size) {
-      const uint32_t bits = one + static_cast<uint32_t>(random() % steps);
-      std::memcpy(out.data() + i, &bits, size);
-    }
+    const uint64_t one = dtype == TN_DTYPE_f64   ? 0x3FF0000000000000
+                         : dtype == TN_DTYPE_f32 ? 0x3F800000
+                         : dtype == TN_DTYPE_f16 ? 0x3C00
+                                                 : 0x3F80;
+    for (size_t i = 0; i < 420; ++i) put(out, i, one + random() % steps);
     return out;
   }
+  void put(Bytes& image, size_t i, uint64_t bits) const {
+    std::memcpy(image.data() + i * element(), &bits, element());
+  }
+  // The image with a NaN, and each infinity, in two channels.
+  Bytes with_odd(Bytes image) const {
+    const uint64_t infinity = dtype == TN_DTYPE_f64   ? 0x7FF0000000000000
+                              : dtype == TN_DTYPE_f32 ? 0x7F800000
+                              : dtype == TN_DTYPE_f16 ? 0x7C00
+                                                      : 0x7F80;
+    const uint64_t sign = uint64_t{1} << (8 * element() - 1);
+    for (const size_t i : {0u, 145u}) {
+      put(image, i, infinity | infinity >> 1);
+      put(image, i + 10, infinity);
+      put(image, i + 20, infinity | sign);
+    }
+    return image;
+  }
   Bytes channels(float first, float step) const {
-    Bytes out(5 * sizeof(float));
+    Bytes out(channel_bytes());
     for (size_t c = 0; c < 5; ++c) {
       const float value = first + static_cast<float>(c) * step;
-      std::memcpy(out.data() + c * sizeof(float), &value, sizeof value);
+      const double wide = value;
+      if (dtype == TN_DTYPE_f64)
+        std::memcpy(out.data() + c * sizeof wide, &wide, sizeof wide);
+      else
+        std::memcpy(out.data() + c * sizeof value, &value, sizeof value);
     }
     return out;
   }
@@ -128,26 +154,42 @@ struct Mask {
     if (again) f.node(TN_OP_batch_norm_apply, {x, channel[0], last, channel[1], channel[2]}, {y});
     f.node(TN_OP_relu_grad, {dy, y}, {mask});
     f.node(TN_OP_batch_norm_grad, {mask, x, channel[0], channel[1], channel[2]},
-           {given(f), f.output(TN_DTYPE_f32, {5}), f.output(TN_DTYPE_f32, {5})});
+           {given(f), made(f), made(f)});
+  }
+  // What relu gives of x by these statistics.
+  Bytes relu_of(tn_device* device, const std::vector<Bytes>& x_and_channels) const {
+    FragmentBuilder f;
+    const uint32_t x = image(f), t = f.tensor(dtype, dims, strides);
+    std::vector<uint32_t> in{x};
+    for (int i = 0; i < 4; ++i) in.push_back(parameter(f));
+    f.node(TN_OP_batch_norm_apply, in, {t});
+    f.node(TN_OP_relu, {t}, {given(f)});
+    return run_all(device, f.fragment(), x_and_channels, {bytes()})[0];
   }
   // The mask, dx and the gradients of scale and bias, both ways.
   std::array<std::vector<Bytes>, 2> both(tn_device* device) const {
-    const Bytes x = images(9), dy = images(1), slope = channels(scale, 0),
-                bias = channels(-0.4F * scale, 0.2F * scale);
+    const Bytes dy = images(1), slope = channels(scale, 0), bias = channels(-0.4F * scale, 0.2F * scale);
+    Bytes x = images(9);
+    const size_t channel = channel_bytes();
     FragmentBuilder forward, stored, again;
     const uint32_t t = forward.tensor(dtype, dims, strides);
     std::vector<uint32_t> in{image(forward)}, out{t};
     for (int i = 0; i < 4; ++i) in.push_back(parameter(forward));
-    for (int i = 0; i < 4; ++i) out.push_back(forward.output(TN_DTYPE_f32, {5}));
+    for (int i = 0; i < 4; ++i) out.push_back(made(forward));
     forward.node(TN_OP_batch_norm_train, in, out).real("epsilon", 1e-5).real("momentum", 0.9);
     forward.node(TN_OP_relu, {t}, {given(forward)});
-    const auto made =
-        run_all(device, forward.fragment(), {x, slope, bias, bias, slope}, {20, 20, 20, 20, x.size()});
+    const auto gave = run_all(device, forward.fragment(), {x, slope, bias, bias, slope},
+                              {channel, channel, channel, channel, x.size()});
+    Bytes y = gave[4];
+    if (odd) {
+      x = with_odd(std::move(x));
+      y = relu_of(device, {x, slope, bias, gave[0], gave[1]});
+    }
     backward(stored, false);
     backward(again, true);
-    const std::vector<size_t> sizes{x.size(), x.size(), 20, 20};
-    return {run_all(device, stored.fragment(), {x, dy, slope, made[0], made[1], made[4]}, sizes),
-            run_all(device, again.fragment(), {x, dy, slope, made[0], made[1], bias}, sizes)};
+    const std::vector<size_t> sizes{x.size(), x.size(), channel, channel};
+    return {run_all(device, stored.fragment(), {x, dy, slope, gave[0], gave[1], y}, sizes),
+            run_all(device, again.fragment(), {x, dy, slope, gave[0], gave[1], bias}, sizes)};
   }
 
   static std::vector<Bytes> run_all(tn_device* device, const tn_fragment& fragment,
@@ -226,15 +268,18 @@ TEST_CASE(
   const World world;
   const Device device = open_device();
   const Dims first{140, 28, 7, 1}, last{140, 1, 35, 5};
-  for (const Dims& strides : {first, last}) {
+  for (const auto& [strides, odd] : {std::pair{first, false}, {last, false}, {first, true}, {last, true}}) {
     for (const auto& [dtype, scale] : {std::pair{TN_DTYPE_f32, 1.0F},
                                        {TN_DTYPE_f32, 1e-36F},
+                                       {TN_DTYPE_f64, 1.0F},
                                        {TN_DTYPE_bf16, 0.5F},
                                        {TN_DTYPE_f16, 0.5F},
                                        {TN_DTYPE_f16, 5e-8F}}) {
       CAPTURE(dtype);
       CAPTURE(scale);
-      const auto [stored, again] = Mask{.dtype = dtype, .strides = strides, .scale = scale}.both(device);
+      CAPTURE(odd);
+      const auto [stored, again] =
+          Mask{.dtype = dtype, .strides = strides, .scale = scale, .odd = odd}.both(device);
       CHECK(stored == again);
       const Bytes& mask = stored[0];
       const size_t size = mask.size() / 420;

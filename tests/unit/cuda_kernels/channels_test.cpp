@@ -163,6 +163,19 @@ TEST_CASE("batch norm: a neighbour that spreads a statistic, or is not elementwi
   CHECK(holds(refused(moved), "node 1 (transpose): only elementwise nodes go with a batch norm"));
 }
 
+TEST_CASE("batch norm: what another x gave is not made again beside a gradient") {
+  FragmentBuilder f;
+  const auto image = [&] { return f.input(TN_DTYPE_bf16, dims, last); };
+  std::vector<uint32_t> channel;
+  for (int i = 0; i < 4; ++i) channel.push_back(f.input(TN_DTYPE_f32, {256}));
+  const uint32_t y = f.tensor(TN_DTYPE_bf16, dims, last), before = f.tensor(TN_DTYPE_bf16, dims, last);
+  f.node(TN_OP_batch_norm_apply, {image(), channel[0], channel[1], channel[2], channel[3]}, {y});
+  f.node(TN_OP_relu_grad, {image(), y}, {before});
+  f.node(TN_OP_batch_norm_grad, {before, image(), channel[0], channel[2], channel[3]},
+         {f.output(TN_DTYPE_bf16, dims, last), f.output(TN_DTYPE_f32, {256}), f.output(TN_DTYPE_f32, {256})});
+  CHECK(holds(refused(f), "node 0 (batch_norm_apply): only elementwise nodes go with a batch norm"));
+}
+
 TEST_CASE("batch norm: x gives its place to y, and running statistics to the new ones") {
   FragmentBuilder f;
   Train norm(f);

@@ -53,7 +53,8 @@ TEST_CASE("rows: of halves a block keeps no more elements than of f32, for they 
   }
 }
 
-TEST_CASE("rows: what all rows share comes by way of L1, and three blocks find room beside each other") {
+TEST_CASE(
+    "rows: what all rows share comes by way of L1, and each row has a block of 128 threads of its own") {
   FragmentBuilder f;
   const uint32_t x = f.input(TN_DTYPE_bf16, {4096, 4096}), scale = f.input(TN_DTYPE_f32, {4096}),
                  bias = f.input(TN_DTYPE_f32, {4096});
@@ -64,6 +65,8 @@ TEST_CASE("rows: what all rows share comes by way of L1, and three blocks find r
       .real("epsilon", 1e-5);
   const Program program = written(f);
   CHECK(holds(program.source, "TN_LIGHT_ENTRY(step0_wide, Addresses)"));
+  CHECK(program.steps[0].wide.threads == 128);
+  CHECK(program.steps[0].wide.blocks == 4096);
   const std::string wide = entry(program, "step0_wide");
   CHECK(count(wide, "= load<8, 16, true>") == 1);
   CHECK(count(wide, "= load_again<8, 16>") == 2);
@@ -127,6 +130,10 @@ TEST_CASE("rows: sums over rows are parts of blocks, folded by a second step wit
   const std::string wide = entry(program, "step0_wide");
   CHECK(!holds(wide + entry(program, "step1_last"), "atomic"));
   CHECK(count(wide, "= load<8, 16, true>(static_cast<const bf16*>") == 2);
+  // A block takes many rows, so what its threads share has been used before.
+  CHECK(program.steps[0].wide.threads == 256);
+  CHECK(holds(wide, "join_neighbours<Sum, 256>("));
+  CHECK(!holds(wide, ", true>(part"));
 }
 
 TEST_CASE("rows: sums over rows that find no room in registers are steps of their own") {

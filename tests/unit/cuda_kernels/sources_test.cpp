@@ -48,6 +48,26 @@ TEST_CASE("source: a dense tensor is moved 16 bytes at a time, whatever its type
   }
 }
 
+TEST_CASE(
+    "source: of large arrays a thread has one word each on its way, and more where it reads something "
+    "again") {
+  FragmentBuilder sum, scaled;
+  const std::vector<int64_t> dims{1 << 20, 64};
+  const auto in = [&](FragmentBuilder& f) { return f.input(TN_DTYPE_f32, dims); };
+  const uint32_t two = sum.tensor(TN_DTYPE_f32, dims), three = sum.output(TN_DTYPE_f32, dims);
+  sum.node(TN_OP_add, {in(sum), in(sum)}, {two});
+  sum.node(TN_OP_add, {two, in(sum)}, {three});
+  const std::string plain = entry(written(sum), "step0_wide");
+  for (const char* const array : {"x0", "x1", "x3"})
+    CHECK(holds(plain, std::string("Lanes<f32, 4> ") + array + "[1];"));
+  const uint32_t channels = scaled.input(TN_DTYPE_f32, {64}), t = scaled.tensor(TN_DTYPE_f32, dims);
+  scaled.node(TN_OP_mul, {in(scaled), channels}, {t});
+  scaled.node(TN_OP_add, {t, in(scaled)}, {scaled.output(TN_DTYPE_f32, dims)});
+  const std::string again = entry(written(scaled), "step0_wide");
+  CHECK(holds(again, "Lanes<f32, 4> x0[4];"));
+  CHECK(holds(again, "Lanes<f32, 4> x1[1];"));  // the channels
+}
+
 TEST_CASE("source: a wider tensor beside a narrow one takes several words for the same elements") {
   FragmentBuilder f;
   const uint32_t x = f.input(TN_DTYPE_f16, {4096});

@@ -59,6 +59,15 @@ TEST_CASE("updates: 161 parameters with their scan are three launches, and a tab
   CHECK(entry(one, "step1_wide").size() == entry(two, "step1_wide").size());
 }
 
+TEST_CASE("updates: of Adam in f32 a thread has one word of each operand on its way") {
+  FragmentBuilder f;
+  const StepScalars step(f);
+  adam(f, step, f.input(TN_DTYPE_f32, {1 << 22}), {1 << 22}, 0);
+  const std::string wide = entry(written(f), "step0_wide");
+  for (const char* const operand : {"weight", "gradient", "state0", "state1"})
+    CHECK(holds(wide, std::string("Lanes<f32, 4> ") + operand + "[1] = {};"));
+}
+
 TEST_CASE("updates: gradients that only updates read are divided on the way in, and never written") {
   FragmentBuilder f;
   step_of(f, 8);
