@@ -8,6 +8,7 @@
 #include "wide.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace tenon::cpu {
 
@@ -36,20 +37,26 @@ TENON_CPU_LOOP void store(T* to, const Lanes<T>& lanes) {
   std::memcpy(to, &lanes, sizeof lanes);
 }
 
-// The lanes folded in halves by `join`.
-template <class T, class Join>
+// The upper half of the first 2·half lanes, where the lower one was.
+template <class T, size_t half, size_t... i>
+TENON_CPU_LOOP void lower(Lanes<T>& lanes, const Lanes<T>& from, std::index_sequence<i...>) {
+  lanes = __builtin_shufflevector(from, from, static_cast<int>((i + half) % lane_count<T>)...);
+}
+// The lanes folded in halves by `join`, which takes one after the other in its first operand.
+template <class T, size_t half = lane_count<T> / 2, class Join>
 TENON_CPU_LOOP T folded(const Lanes<T>& lanes, Join join) {
-  T parts[lane_count<T>];
-  std::memcpy(parts, &lanes, sizeof parts);
-  for (uint64_t half = lane_count<T> / 2; half > 0; half /= 2) {
-    for (uint64_t i = 0; i < half; ++i) parts[i] = join(parts[i], parts[i + half]);
-  }
-  return parts[0];
+  Lanes<T> low = lanes, high;
+  lower<T, half>(high, lanes, std::make_index_sequence<lane_count<T>>());
+  join(low, high);
+  if constexpr (half > 1)
+    return folded<T, half / 2>(low, join);
+  else
+    return low[0];
 }
 template <class T>
 TENON_CPU_LOOP T total(const Lanes<T>& lanes) {
   return folded<T>(
-      lanes, [](T a, T b) __attribute__((always_inline)) { return a + b; });
+      lanes, [](Lanes<T> & a, const Lanes<T>& b) __attribute__((always_inline)) { a += b; });
 }
 
 // Calls block(i, k) for each full set of lanes at i, k = 0 … 3 in turn (so that four accumulators hide an addition's

@@ -27,9 +27,10 @@ TENON_CPU_LOOP T greatest(const T* x, uint64_t n) {
         tops[k] = v > tops[k] ? v : tops[k];
       },
       [&](uint64_t i) __attribute__((always_inline)) { rest = x[i] > rest ? x[i] : rest; });
-  const auto greater = [](T a, T b) __attribute__((always_inline)) { return a > b ? a : b; };
   for (int k = 1; k < 4; ++k) tops[0] = tops[k] > tops[0] ? tops[k] : tops[0];
-  return greater(folded<T>(tops[0], greater), rest);
+  const T top = folded<T>(
+      tops[0], [](Lanes<T> & a, const Lanes<T>& b) __attribute__((always_inline)) { a = a > b ? a : b; });
+  return top > rest ? top : rest;
 }
 
 template <class T>
