@@ -209,6 +209,8 @@ Chain::Tiles Chain::read(const Run& run, uint64_t at, uint32_t n, Scratch& scrat
 
 Chain::Tiles Chain::read_row(const Run& run, uint64_t at, uint64_t n, Scratch& scratch,
                              void* const* rows) const {
+  // Results in memory are whole rows already.
+  if (actions_.empty()) return read(run, at, 0, scratch, true);
   Tiles first{};
   for (uint64_t done = 0; done < n; done += tile()) {
     void* to[most_results] = {};
@@ -216,8 +218,7 @@ Chain::Tiles Chain::read_row(const Run& run, uint64_t at, uint64_t n, Scratch& s
       to[i] = static_cast<std::byte*>(rows[i]) + done * class_bytes(reg_);
     const auto now = static_cast<uint32_t>(std::min<uint64_t>(tile(), n - done));
     const Tiles tiles = read(run, at + done, now, scratch, true, to);
-    if (done == 0) first = tiles;
-    if (actions_.empty()) break;  // results in memory are whole rows already
+    for (size_t i = 0; i < results_.size() && done == 0; ++i) first.value[i] = tiles.of(i);
   }
   return first;
 }

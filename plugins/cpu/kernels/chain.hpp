@@ -56,6 +56,14 @@ class Chain {
   // `stores` nothing is written to memory.
   struct Tiles {
     const void* value[most_results];
+
+    // Each by itself. Two in one load, wider than the stores that they came by, would wait until all stores before have left:
+    // of a row's results that go past the caches that is as long as memory takes for them.
+    const void* of(size_t i) const noexcept {
+      const void* one = value[i];
+      asm("" : "+r"(one));
+      return one;
+    }
   };
   Tiles read(const Run& run, uint64_t at, uint32_t n, Scratch& scratch, bool stores,
              void* const* to = nullptr) const;

@@ -40,7 +40,7 @@ class CrossEntropy final : public RowStep {
     const auto* labels = reinterpret_cast<const int64_t*>(run.at(places_.labels));
     for (uint64_t row = first; row < end; ++row) {
       const uint64_t from = row * shape().length;
-      const auto* x = static_cast<const T*>(in_.read_row(run, from, shape().length, scratch, rows).value[0]);
+      const auto* x = static_cast<const T*>(in_.read_row(run, from, shape().length, scratch, rows).of(0));
       const int64_t label = labels[row];
       const bool counts = label != ignored_ && label >= 0 && label < static_cast<int64_t>(shape().length);
       if (!backward_) {

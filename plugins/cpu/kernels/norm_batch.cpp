@@ -53,7 +53,7 @@ class BatchNorm final : public ChannelStep {
   }
 
   const T* read(const Run& run, uint64_t at, uint32_t n, Chain::Scratch& scratch, bool stores) const {
-    return static_cast<const T*>(in_.read(run, at, n, scratch, stores).value[0]);
+    return static_cast<const T*>(in_.read(run, at, n, scratch, stores).of(0));
   }
   T* at(const Run& run, const Place& place) const { return reinterpret_cast<T*>(run.at(place)); }
   double input(const Run& run, const Place& place, uint64_t i) const {

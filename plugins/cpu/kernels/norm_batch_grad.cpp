@@ -64,7 +64,7 @@ class BatchNormGrad final : public ChannelStep {
     return operands(applied().read(run, at, n, scratch, true));
   }
   static Operands operands(const Chain::Tiles& tiles) {
-    return {static_cast<const T*>(tiles.value[0]), static_cast<const T*>(tiles.value[1])};
+    return {static_cast<const T*>(tiles.of(0)), static_cast<const T*>(tiles.of(1))};
   }
   T* at(const Run& run, const Place& place) const { return reinterpret_cast<T*>(run.at(place)); }
   double input(const Run& run, const Place& place, uint64_t i) const {

@@ -58,7 +58,7 @@ class RowNorm final : public RowStep {
     void* const rows[] = {room(run, lane, 0), nullptr};
     for (uint64_t row = first; row < end; ++row) {
       const uint64_t from = row * shape().length;
-      const auto* x = static_cast<const T*>(in_.read_row(run, from, shape().length, scratch, rows).value[0]);
+      const auto* x = static_cast<const T*>(in_.read_row(run, from, shape().length, scratch, rows).of(0));
       double mean = 0;
       ask_for_row(x + shape().length, shape().length * sizeof(T));
       const double inverse = 1 / std::sqrt((centred_ ? variance(x, mean) : square(x)) + epsilon_);

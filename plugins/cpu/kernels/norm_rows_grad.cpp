@@ -79,7 +79,7 @@ class RowNormGrad final : public RowStep {
     const uint64_t n = shape().length;
     void* const rows[] = {room(run, lane, 0), room(run, lane, 1)};
     const Chain::Tiles read = in_.read_row(run, row * n, n, scratch, rows);
-    const auto *g = static_cast<const T*>(read.value[0]), *x = static_cast<const T*>(read.value[1]);
+    const auto *g = static_cast<const T*>(read.of(0)), *x = static_cast<const T*>(read.of(1));
     const T *scale = at(run, places_.scale), mean = centred_ ? at(run, places_.mean)[row] : T(0),
             inverse = at(run, places_.inverse)[row];
     Dots dots;

@@ -103,8 +103,7 @@ class PassStep final : public RangedStep {
       const auto now = static_cast<uint32_t>(std::min<uint64_t>(chain_.tile(), to - at));
       const Chain::Tiles tiles = chain_.read(run, at, now, scratch, true);
       for (size_t f = 0; f < folds_.size(); ++f)
-        fold(folds_[f].ops, sums(run, lane, f), first, at, now,
-             static_cast<const std::byte*>(tiles.value[f]));
+        fold(folds_[f].ops, sums(run, lane, f), first, at, now, static_cast<const std::byte*>(tiles.of(f)));
     }
     for (size_t f = 0; walk_.rows && f < folds_.size(); ++f) finish(run, f, sums(run, lane, f), first, n);
   }

@@ -46,7 +46,7 @@ class Softmax final : public RowStep {
     for (uint64_t row = first; row < end && !out_.empty(); ++row) {
       const uint64_t from = row * shape().length;
       const Chain::Tiles read = in_.read_row(run, from, shape().length, scratch, rows);
-      const auto *a = static_cast<const T*>(read.value[0]), *b = static_cast<const T*>(read.value[1]);
+      const auto *a = static_cast<const T*>(read.of(0)), *b = static_cast<const T*>(read.of(1));
       if (last_) {
         run_last(run, from, reinterpret_cast<T*>(room(run, lane, 2)), a, b);
         continue;
