@@ -6,6 +6,8 @@
 
 #include "past_cache.hpp"
 
+#include <atomic>
+
 namespace tenon::cpu {
 namespace {
 
@@ -36,8 +38,12 @@ RowStep::RowStep(Builder& builder, const Rows& shape, uint32_t buffers, uint32_t
 
 void RowStep::run_rows(const Run& run, uint64_t first, uint64_t end) const {
   const Rows some{end - first, shape_.length, std::min(shape_.lanes, std::max<uint64_t>(1, end - first))};
-  run.team.run(some.lanes, 1, [&](uint64_t lane, uint64_t last) {
-    for (; lane < last; ++lane) run_lane(run, lane, first + some.first(lane), first + some.first(lane + 1));
+  // A thread takes lane after lane: where there are many, it need not wait for one that memory serves worse.
+  const uint64_t threads = std::min<uint64_t>(run.team.threads(), some.lanes);
+  std::atomic<uint64_t> next{0};
+  run.team.run(threads, 1, [&](uint64_t, uint64_t) {
+    for (uint64_t lane; (lane = next.fetch_add(1, std::memory_order_relaxed)) < some.lanes;)
+      run_lane(run, lane, first + some.first(lane), first + some.first(lane + 1));
     finish_past_cache();
   });
 }
