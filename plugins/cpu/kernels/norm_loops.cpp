@@ -7,6 +7,8 @@
 #include "lanes.hpp"
 #include "norm_formulas.hpp"
 
+#include <cmath>
+
 namespace tenon::cpu {
 namespace {
 
@@ -41,7 +43,8 @@ TENON_CPU_LOOP Moments moments(const T* x, uint64_t n) {
   squares[0] = (squares[0] + squares[1]) + (squares[2] + squares[3]);
   const double count = static_cast<double>(n), off = static_cast<double>(total<T>(apart[0]) + rest_apart),
                spread = static_cast<double>(total<T>(squares[0]) + rest_squares) - off * off / count;
-  return {count, static_cast<double>(mean) + off / count, spread < 0 ? 0 : spread};
+  // Where the mean is infinite, nothing is known of what rounding took from it.
+  return {count, static_cast<double>(mean) + (std::isnan(off) ? 0 : off / count), spread < 0 ? 0 : spread};
 }
 
 template <class T>

@@ -5,6 +5,7 @@
 // Invariant: a loop's order of operations depends on the count alone.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace tenon::cpu {
@@ -16,7 +17,7 @@ struct Moments {
   void join(const Moments& more) noexcept {
     if (more.count == 0) return;
     const double all = count + more.count, apart = more.mean - mean, share = more.count / all;
-    mean += apart * share;
+    mean += std::isinf(apart) ? more.mean : apart * share;  // an infinite mean stays
     spread += more.spread + apart * apart * count * share;
     count = all;
   }

@@ -170,6 +170,31 @@ TEST_CASE("layer and RMS norm: with their neighbours in one step they equal thei
   }
 }
 
+TEST_CASE("layer norm: the mean of a row with an infinity is that infinity, in rows of one element too") {
+  const Number inf = std::numeric_limits<Number>::infinity();
+  for (const Strategy& strategy : engines()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const int64_t length : {1, 33, 5'000}) {
+      FragmentBuilder f("layer_norm");
+      const uint32_t x = f.input(TN_DTYPE_f32, {3, length}), scale = f.input(TN_DTYPE_f32, {length}),
+                     bias = f.input(TN_DTYPE_f32, {length}), y = f.output(TN_DTYPE_f32, {3, length}),
+                     mean = f.output(TN_DTYPE_f32, {3}), inverse = f.output(TN_DTYPE_f32, {3});
+      f.node(TN_OP_layer_norm, {x, scale, bias}, {y, mean, inverse}).integer("axes", 1).real("epsilon", 1e-5);
+      Tensor rows(TN_DTYPE_f32, {3, length}), ones(TN_DTYPE_f32, {length}), got(TN_DTYPE_f32, {3, length}),
+          means(TN_DTYPE_f32, {3}), inverses(TN_DTYPE_f32, {3});
+      for_each(rows.dims, [&](const Dims& at) { rows.set(at, 2); });
+      for_each(ones.dims, [&](const Dims& at) { ones.set(at, 1); });
+      rows.set({0, length / 2}, -inf);
+      rows.set({2, 0}, inf);
+      bench.run(compile(bench.device, f.fragment()), {&rows, &ones, &ones}, {&got, &means, &inverses});
+      CHECK(means.at({0}) == -inf);
+      CHECK(means.at({1}) == 2);
+      CHECK(means.at({2}) == inf);
+    }
+  }
+}
+
 TEST_CASE("norms: generated code and loops of one instruction set give the same bits") {
   const std::vector<Strategy> ways = strategies();
   size_t compared = 0;
