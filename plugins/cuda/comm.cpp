@@ -40,7 +40,7 @@ Comm::Made Comm::meet(const tn_store& store, bool deterministic) {
       TN_TRY(meeting.choose(comm::present(ticket_, deterministic, tools_.wishes, tools_.library)));
   if (choice.way == comm::Way::nccl) {
     comm::Ticket ticket = ticket_;
-    ticket.enrolls = choice.enrolls;
+    ticket.enrolling = choice.enrolling;
     return comm::join_nccl(ticket, TN_TRY(meeting.agree_on_id(tools_.library)), patience, tools_.library);
   }
   const auto called_off = [&]() -> std::optional<std::string> {

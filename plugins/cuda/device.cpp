@@ -124,17 +124,21 @@ Result<comm::Wishes> wishes_of(const author::Host& host) {
     const char* const given = host.option(key);
     return given != nullptr ? given : standard;
   };
-  const std::string_view carrier = value("comm", "auto"), enrolls = value("register", "0");
+  const std::string_view carrier = value("comm", "auto"), enrolling = value("register", "0");
   if (carrier != "auto" && carrier != "nccl") {
     return Status(TN_INVALID, text("option cuda.comm is '", carrier,
                                    "': 'auto' (threads of one process join by "
                                    "themselves), or 'nccl'"));
   }
-  if (enrolls != "0" && enrolls != "1") {
-    return Status(TN_INVALID, text("option cuda.register is '", enrolls,
-                                   "': 1 to have memory registered with NCCL on every rank, or 0"));
+  comm::Wishes out{.prefers_nccl = carrier == "nccl"};
+  if (enrolling == "0") return out;
+  if (enrolling != "1" && enrolling != "windows") {
+    return Status(TN_INVALID, text("option cuda.register is '", enrolling,
+                                   "': 1 to have every rank's memory registered with NCCL, 'windows' where all "
+                                   "ranks bring memory alike, or 0"));
   }
-  return comm::Wishes{.prefers_nccl = carrier == "nccl", .enrolls = enrolls == "1"};
+  out.enrolling = enrolling == "1" ? comm::Enrolling::buffers : comm::Enrolling::windows;
+  return out;
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ Presence present(const Ticket& ticket, bool deterministic, const Wishes& wishes,
                .size = ticket.size,
                .deterministic = deterministic,
                .prefers_nccl = wishes.prefers_nccl,
-               .enrolls = wishes.enrolls,
+               .enrolling = wishes.enrolling,
                .host = this_machine(),
                .device = this_device(*ticket.gpu->context())};
   const Result<uint32_t> version = nccl_version(library);
@@ -105,7 +105,7 @@ Result<Choice> Meeting::choose(const Presence& mine) {
                        ticket_.size, " ranks, and rank ", rank, " of ", all.back().size));
   }
   auto chosen = choose_way(all);
-  if (chosen.ok()) return Choice{*chosen, all_enroll(all)};
+  if (chosen.ok()) return Choice{*chosen, agreed_enrolling(all)};
   return Status(chosen.code(), text("communicator '", ticket_.name, "': ", chosen.message()));
 }
 

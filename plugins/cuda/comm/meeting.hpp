@@ -15,7 +15,7 @@ namespace tenon::cuda::comm {
 
 struct Choice {
   Way way;
-  bool enrolls;  // where NCCL joins them
+  Enrolling enrolling;  // where NCCL joins them
 };
 
 class Meeting {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../stream.hpp"
+#include "presence.hpp"
 
 #include <tenon/comm.h>
 
@@ -16,7 +17,8 @@ namespace tenon::cuda::comm {
 
 // What the options `comm` and `register` ask for.
 struct Wishes {
-  bool prefers_nccl = false, enrolls = false;
+  bool prefers_nccl = false;
+  Enrolling enrolling = Enrolling::none;
 };
 
 // Who joins what.
@@ -25,7 +27,7 @@ struct Ticket {
   uint64_t timeout_ns = 0;
   std::string name{};
   std::shared_ptr<Gpu> gpu{};
-  bool enrolls = false;  // NCCL is told of the memory it is used with
+  Enrolling enrolling = Enrolling::none;  // by NCCL
 };
 inline constexpr uint64_t default_timeout_ns = 30'000'000'000;
 

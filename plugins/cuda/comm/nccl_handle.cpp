@@ -4,6 +4,7 @@
 
 #include <tenon/author/text.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -18,6 +19,10 @@ constexpr std::chrono::microseconds look_at_nccl_again{50};
 // A split's place, which the library's own thread may fill late.
 bool is_born(const ncclComm_t& place) noexcept {
   return __atomic_load_n(&place, __ATOMIC_ACQUIRE) != nullptr;
+}
+
+void* pages_of(const Memory& memory) noexcept {
+  return reinterpret_cast<void*>(static_cast<uintptr_t>(memory.place()));
 }
 
 }  // namespace
@@ -109,26 +114,55 @@ Result<std::pair<uint32_t, uint32_t>> NcclHandle::seat() {
   return std::pair(static_cast<uint32_t>(rank), static_cast<uint32_t>(size));
 }
 
-Status NcclHandle::enroll(std::span<Memory* const> memories) {
-  std::vector<Memory*> fresh;
-  TN_TRY(with([&](ncclComm_t comm) -> Status {
+Result<std::vector<Memory*>> NcclHandle::not_enrolled(std::span<Memory* const> memories) {
+  std::vector<Memory*> out;
+  TN_TRY(with([&](ncclComm_t) -> Status {
     for (Memory* const memory : memories) {
-      if (memory->pages() == 0 || enrolled_.contains(memory)) continue;
-      void* handle = nullptr;
-      void* const pages = reinterpret_cast<void*>(static_cast<uintptr_t>(memory->place()));
-      TN_TRY(library_.check(library_.ncclCommRegister(comm, pages, memory->pages(), &handle),
-                            "ncclCommRegister", comm));
-      enrolled_.emplace(memory, handle);
-      fresh.push_back(memory);
+      const bool known = enrolled_.contains(memory) || std::ranges::find(out, memory) != out.end();
+      if (!known && memory->pages() != 0) out.push_back(memory);
     }
     return {};
   }));
-  for (Memory* const memory : fresh) {
-    memory->before_end([weak = weak_from_this(), memory] {
-      if (const auto handle = weak.lock()) handle->let_go(*memory);
-    });
-  }
+  return out;
+}
+
+Status NcclHandle::enroll(Memory& memory) {
+  TN_TRY(with([&](ncclComm_t comm) -> Status {
+    Enrolled made;
+    TN_TRY(library_.check(library_.ncclCommRegister(comm, pages_of(memory), memory.pages(), &made.buffer),
+                          "ncclCommRegister", comm));
+    enrolled_.emplace(&memory, made);
+    return {};
+  }));
+  let_go_with(memory);
   return {};
+}
+
+Status NcclHandle::enroll_window(Memory& memory, const Patience& patience, const Over& over) {
+  TN_TRY(with([&](ncclComm_t comm) -> Status {
+    ncclWindow_t& place = enrolled_[&memory].window;
+    return library_.check(library_.ncclCommWindowRegister(comm, pages_of(memory), memory.pages(), &place,
+                                                          NCCL_WIN_COLL_SYMMETRIC),
+                          "ncclCommWindowRegister", comm);
+  }));
+  TN_TRY(settle(patience, over));
+  let_go_with(memory);
+  return {};
+}
+
+void NcclHandle::let_go_with(Memory& memory) {
+  memory.before_end([weak = weak_from_this(), which = &memory] {
+    if (const auto handle = weak.lock()) handle->let_go(*which);
+  });
+}
+
+Status NcclHandle::end_of(const Enrolled& enrolled, ncclComm_t comm) const {
+  if (enrolled.window != nullptr) {
+    return library_.check(library_.ncclCommWindowDeregister(comm, enrolled.window),
+                          "ncclCommWindowDeregister", comm);
+  }
+  if (enrolled.buffer == nullptr) return {};
+  return library_.check(library_.ncclCommDeregister(comm, enrolled.buffer), "ncclCommDeregister", comm);
 }
 
 // An aborted communicator has let everything go by itself.
@@ -136,16 +170,15 @@ void NcclHandle::let_go(const Memory& memory) {
   (void)with([&](ncclComm_t comm) -> Status {
     const auto found = enrolled_.find(&memory);
     if (found == enrolled_.end()) return {};
-    void* const handle = found->second;
+    const Enrolled ended = found->second;
     enrolled_.erase(found);
-    return library_.check(library_.ncclCommDeregister(comm, handle), "ncclCommDeregister", comm);
+    return end_of(ended, comm);
   });
 }
 
 Status NcclHandle::let_all_go() {
   return with([&](ncclComm_t comm) -> Status {
-    for (const auto& [memory, handle] : std::exchange(enrolled_, {}))
-      TN_TRY(library_.check(library_.ncclCommDeregister(comm, handle), "ncclCommDeregister", comm));
+    for (const auto& [memory, enrolled] : std::exchange(enrolled_, {})) TN_TRY(end_of(enrolled, comm));
     return {};
   });
 }

@@ -46,9 +46,13 @@ class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
   // Rank and size as the library has them.
   Result<std::pair<uint32_t, uint32_t>> seat();
 
-  // Lets the library read and write the pages of these themselves; done once for each. Nothing where one has no pages of its own.
-  // [rank's thread; may block; may fail]
-  Status enroll(std::span<Memory* const> memories);
+  // Those of them that have pages of their own and are not enrolled yet, each once.
+  // [rank's thread; does not block; may fail]
+  Result<std::vector<Memory*>> not_enrolled(std::span<Memory* const> memories);
+  // Lets the library read and write the pages of one of those themselves. [rank's thread; may block; may fail]
+  Status enroll(Memory& memory);
+  // The same as a window: every rank brings as many bytes, in the same order. TN_TIMEOUT. [all ranks; blocks; may fail]
+  Status enroll_window(Memory& memory, const Patience& patience, const Over& over);
 
   // Ends it with the other ranks. [one thread; blocks; may fail]
   Status finalize(const Patience& patience);
@@ -59,9 +63,17 @@ class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
   Result<CUdeviceptr> word();
 
  private:
+  // The library's handle for memory; it may fill a window late, and leaves it null where nobody else is to be reached.
+  struct Enrolled {
+    void* buffer = nullptr;
+    ncclWindow_t window = nullptr;
+  };
+
   ncclConfig_t config() const;
   ncclComm_t take();
+  void let_go_with(Memory& memory);
   void let_go(const Memory& memory);
+  Status end_of(const Enrolled& enrolled, ncclComm_t comm) const;
   Status let_all_go();
 
   const Nccl& library_;
@@ -69,8 +81,8 @@ class NcclHandle : public std::enable_shared_from_this<NcclHandle> {
   const std::string name_;  // which the library may keep as a pointer
   std::mutex mutex_;        // of the library's communicator
   ncclComm_t native_ = nullptr;
-  std::map<const Memory*, void*> enrolled_{};  // the library's handles
-  std::deque<ncclComm_t> born_{};              // where splits are put, by the library's own thread
+  std::map<const Memory*, Enrolled> enrolled_{};
+  std::deque<ncclComm_t> born_{};  // where splits are put, by the library's own thread
   std::unique_ptr<Storage> word_{};
 };
 

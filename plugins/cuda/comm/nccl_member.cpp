@@ -52,8 +52,8 @@ Result<std::vector<Part>> NcclMember::parts_of(std::span<const tn_comm_op> ops) 
 }
 
 // Where all ranks want it, every memory that is not borrowed: NCCL knows either all buffers of a call or none.
-Status NcclMember::enroll(std::span<const tn_comm_op> ops) const {
-  if (!ticket_.enrolls) return {};
+Result<std::vector<Memory*>> NcclMember::to_enroll(std::span<const tn_comm_op> ops, bool captured) const {
+  if (ticket_.enrolling == Enrolling::none) return std::vector<Memory*>();
   std::vector<Memory*> memories;
   for (const tn_comm_op& op : ops) {
     for (const tn_span* span : {&op.send, &op.recv}) {
@@ -61,7 +61,27 @@ Status NcclMember::enroll(std::span<const tn_comm_op> ops) const {
         memories.push_back(&author::object<Memory>(span->memory));
     }
   }
-  return handle_->enroll(memories);
+  std::vector<Memory*> fresh = TN_TRY(handle_->not_enrolled(memories));
+  if (!captured || fresh.empty() || ticket_.enrolling != Enrolling::windows) return fresh;
+  return Status(TN_UNSUPPORTED, text("communicator '", ticket_.name,
+                                     "': memory becomes a window with the first group it is used in, which "
+                                     "is not captured: run such a group once before the capture"));
+}
+
+Status NcclMember::enroll(std::span<Memory* const> memories) {
+  const bool windows = ticket_.enrolling == Enrolling::windows;
+  for (Memory* const memory : memories) TN_TRY(windows ? enroll_window(*memory) : handle_->enroll(*memory));
+  return {};
+}
+
+Status NcclMember::enroll_window(Memory& memory) {
+  Status made = handle_->enroll_window(memory, Patience(ticket_.timeout_ns), [this] { return health(); });
+  if (made.code() != TN_TIMEOUT) return made;
+  return Status(
+      TN_PEER_LOST,
+      text("rank ", ticket_.rank, " of communicator '", ticket_.name,
+           "' waited in vain for the others to make a window of ", memory.pages(), " bytes, for ",
+           ticket_.timeout_ns / 1'000'000, " ms: with cuda.register = windows all ranks bring memory alike"));
 }
 
 // What is sent from where something is received is sent from a copy. A graph would come back to that copy when others use it.
@@ -146,10 +166,11 @@ Status NcclMember::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   const std::lock_guard order(ticket_.gpu->group_order());
   const Stream::Lent lent = TN_TRY(stream.lend(handle_));
   const Strand strand(*ticket_.gpu, lent.native);
+  const std::vector<Memory*> fresh = TN_TRY(to_enroll(ops, lent.capture != nullptr));
   TN_TRY(follow_earlier(strand, lent.capture));
   TN_TRY(set_aside(parts, strand, lent.capture != nullptr));
   TN_TRY(take_off(strand, lent, stream));
-  Status said = enroll(ops);
+  Status said = enroll(fresh);
   if (said.ok()) said = launch(parts, lent.native);
   Status landed = land(strand, lent.capture);
   if (said.ok()) said = std::move(landed);

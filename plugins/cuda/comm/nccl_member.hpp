@@ -43,7 +43,9 @@ class NcclMember final : public Member {
   };
 
   Result<std::vector<Part>> parts_of(std::span<const tn_comm_op> ops) const;
-  Status enroll(std::span<const tn_comm_op> ops) const;
+  Result<std::vector<Memory*>> to_enroll(std::span<const tn_comm_op> ops, bool captured) const;
+  Status enroll(std::span<Memory* const> memories);
+  Status enroll_window(Memory& memory);
   Status set_aside(std::vector<Part>& parts, const Strand& strand, bool captured);
   Status follow_earlier(const Strand& strand, const std::shared_ptr<Capturing>& capture);
   Status take_off(const Strand& strand, const Stream::Lent& lent, Stream& stream);

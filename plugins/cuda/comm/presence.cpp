@@ -13,6 +13,8 @@ using author::text;
 
 namespace {
 
+constexpr int most_enrolling = static_cast<int>(Enrolling::windows);
+
 // No two ranks on one device.
 Status check_devices(std::span<const Presence> ranks) {
   for (size_t r = 1; r < ranks.size(); ++r) {
@@ -51,15 +53,17 @@ Status check_nccl(std::span<const Presence> ranks) {
 }  // namespace
 
 std::string Presence::told() const {
-  return text(process, " ", size, " ", deterministic ? 1 : 0, " ", prefers_nccl ? 1 : 0, " ", enrolls ? 1 : 0,
+  return text(process, " ", size, " ", deterministic ? 1 : 0, " ", prefers_nccl ? 1 : 0, " ", static_cast<int>(enrolling),
               " ", nccl, "\n", host, "\n", device, "\n", why);
 }
 
 Result<Presence> Presence::heard(const std::string& told) {
   std::istringstream in(told);
   Presence out;
-  in >> out.process >> out.size >> out.deterministic >> out.prefers_nccl >> out.enrolls >> out.nccl;
-  const bool numbers = in.good() && in.get() == '\n';
+  int enrolling = 0;
+  in >> out.process >> out.size >> out.deterministic >> out.prefers_nccl >> enrolling >> out.nccl;
+  const bool numbers = in.good() && in.get() == '\n' && enrolling >= 0 && enrolling <= most_enrolling;
+  out.enrolling = static_cast<Enrolling>(enrolling);
   if (!numbers || !std::getline(in, out.host) || !std::getline(in, out.device))
     return Status(TN_MISMATCH,
                   "what a rank says of itself is not understood: all ranks need one version of Tenon");
@@ -84,8 +88,8 @@ Result<Way> choose_way(std::span<const Presence> ranks) {
                 text("its ranks are in several processes, which NCCL has to join: ", nccl.message()));
 }
 
-bool all_enroll(std::span<const Presence> ranks) noexcept {
-  return std::ranges::all_of(ranks, &Presence::enrolls);
+Enrolling agreed_enrolling(std::span<const Presence> ranks) noexcept {
+  return std::ranges::min(ranks, {}, &Presence::enrolling).enrolling;
 }
 
 }  // namespace tenon::cuda::comm

@@ -131,7 +131,8 @@ class PartSearch {
         return next.unsupported("cuBLASLt draws no numbers: dropout behind a product is a kernel of its own");
       case TN_OP_relu_grad:
         return next.unsupported(
-            "cuBLASLt takes relu's gradient from a mask of bits, which no op writes: compile it apart");
+            "cuBLASLt takes relu's gradient from a mask of bits, and then takes longer than a kernel for it: "
+            "compile it apart");
       default:
         return next.unsupported("a product does not compute this on its way: compile it apart");
     }

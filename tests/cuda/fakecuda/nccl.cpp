@@ -75,6 +75,22 @@ std::pair<std::shared_ptr<Clique>, int> part_of(State& s, const Clique& all, uin
   return {clique, place};
 }
 
+// Pages that are mapped, each once.
+uint64_t keep(State& s, Comm& comm, void* buffer, size_t size) {
+  const auto at = reinterpret_cast<CUdeviceptr>(buffer);
+  require(at != 0 && size != 0);
+  CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  CUdeviceptr base = 0;
+  size_t mapped = 0;
+  void* answers[] = {&base, &mapped};
+  const auto ask = driver_function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
+      "cuPointerGetAttributes");
+  require(ask(2, asked, answers, at) == CUDA_SUCCESS && base == at && size == mapped);
+  for (const auto& entry : comm.registered) require(entry.second.first != at, ncclInvalidUsage);
+  comm.registered[++s.next_registration] = {at, size};
+  return s.next_registration;
+}
+
 void remove(State& s, ncclComm_t handle, const char* words) {
   const auto found = s.comms.find(reinterpret_cast<uint64_t>(handle));
   require(found != s.comms.end());
@@ -259,24 +275,12 @@ ncclResult_t ncclCommDestroy(ncclComm_t handle) {
     return ncclSuccess;
   });
 }
-// Pages that are mapped, each once.
 ncclResult_t ncclCommRegister(const ncclComm_t handle, void* buffer, size_t size, void** out) {
   return call([&](State& s) {
     Comm& comm = ready_comm(s, handle);
-    const auto at = reinterpret_cast<CUdeviceptr>(buffer);
-    require(out != nullptr && at != 0 && size != 0);
-    CUpointer_attribute asked[] = {CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-    CUdeviceptr base = 0;
-    size_t mapped = 0;
-    void* answers[] = {&base, &mapped};
-    const auto ask = driver_function<CUresult(unsigned, CUpointer_attribute*, void**, CUdeviceptr)>(
-        "cuPointerGetAttributes");
-    require(ask(2, asked, answers, at) == CUDA_SUCCESS && base == at && size == mapped);
-    for (const auto& entry : comm.registered) require(entry.second.first != at, ncclInvalidUsage);
-    const uint64_t number = ++s.next_registration;
-    comm.registered[number] = {at, size};
+    require(out != nullptr);
+    *out = reinterpret_cast<void*>(keep(s, comm, buffer, size));
     s.log += "rank " + std::to_string(comm.rank) + " registers " + std::to_string(size) + " bytes\n";
-    *out = reinterpret_cast<void*>(number);
     return ncclSuccess;
   });
 }
@@ -285,6 +289,32 @@ ncclResult_t ncclCommDeregister(const ncclComm_t handle, void* registration) {
     Comm& comm = comm_of(s, handle);
     require(comm.registered.erase(reinterpret_cast<uint64_t>(registration)) == 1);
     s.log += "rank " + std::to_string(comm.rank) + " lets memory go\n";
+    return ncclSuccess;
+  });
+}
+// Stands once all ranks have brought as many bytes; the handle is there only then.
+ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* out, int flags) {
+  return call([&](State& s) {
+    Comm& comm = ready_comm(s, handle);
+    require(out != nullptr && flags == NCCL_WIN_COLL_SYMMETRIC);
+    const uint64_t kept = keep(s, comm, buffer, size), number = comm.windows++;
+    comm.clique->windows[number][comm.rank] = size;
+    s.log += "rank " + std::to_string(comm.rank) + " opens a window of " + std::to_string(size) + " bytes\n";
+    return begin(s, comm, [kept, number, size, out](Comm& mine) {
+      const auto& all = mine.clique->windows.at(number);
+      if (all.size() < static_cast<size_t>(mine.clique->size)) return false;
+      if (std::ranges::any_of(all, [&](const auto& rank) { return rank.second != size; }))
+        mine.state = ncclInvalidUsage;
+      *out = reinterpret_cast<ncclWindow_t>(kept);
+      return true;
+    });
+  });
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
+  return call([&](State& s) {
+    Comm& comm = comm_of(s, handle);
+    require(comm.registered.erase(reinterpret_cast<uint64_t>(window)) == 1);
+    s.log += "rank " + std::to_string(comm.rank) + " closes a window\n";
     return ncclSuccess;
   });
 }

@@ -43,6 +43,7 @@ struct Clique {
   int size = 0;
   std::map<int, CUcontext> devices{};  // the primary context of each rank that has come
   std::map<uint64_t, std::map<int, std::pair<int, int>>> splits{};  // color and key of each rank
+  std::map<uint64_t, std::map<int, size_t>> windows{};              // bytes of each rank
 };
 
 // One call inside of a group.
@@ -59,7 +60,7 @@ struct Comm {
   int rank = 0;
   CUcontext context = nullptr;
   ncclResult_t state = ncclInProgress;
-  uint64_t looks = 0, groups = 0, splits = 0;
+  uint64_t looks = 0, groups = 0, splits = 0, windows = 0;
   bool stands = false, finalized = false;
   std::function<bool(Comm&)> next{};  // what is begun: whether it is done once looked at often enough
   std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);

@@ -196,7 +196,7 @@ const Row table[] = {
        f.node(TN_OP_relu_grad, {dy, f.input(half, rows)}, {dx});
        sum_rows(f, dx, 0);
      },
-     "node 1 (relu_grad): cuBLASLt takes relu's gradient from a mask of bits, which no op writes"},
+     "node 1 (relu_grad): cuBLASLt takes relu's gradient from a mask of bits, and then takes longer"},
     {"relu and depthwise convolution",
      [](FragmentBuilder& f) {
        const uint32_t x = go_on(f, TN_OP_relu, {f.input(half, images)}, images);

@@ -127,18 +127,20 @@ TEST_CASE("presence: what is told is heard as it was") {
   CHECK(heard->told() == mine.told());
   CHECK(heard->why == mine.why);
   CHECK(heard->device == mine.device);
-  for (const char* broken : {"", "1 2 3", "1 2 x 0 5\nhost\ndevice\n", "1 2 0 0 5\n"})
+  for (const char* broken : {"", "1 2 3", "1 2 x 0 5\nhost\ndevice\n", "1 2 0 0 3 5\nhost\ndevice\n", "1 2 0 0 5\n"})
     CHECK(Presence::heard(broken).code() == TN_MISMATCH);
 }
 
-TEST_CASE("presence: memory is registered where every rank asks for it") {
+TEST_CASE("presence: memory is registered as far as every rank asks for it") {
   auto ranks = apart(3);
-  CHECK_FALSE(all_enroll(ranks));
-  for (Presence& rank : ranks) rank.enrolls = true;
-  CHECK(all_enroll(ranks));
-  ranks[1].enrolls = false;
-  CHECK_FALSE(all_enroll(ranks));
+  CHECK(agreed_enrolling(ranks) == Enrolling::none);
+  for (Presence& rank : ranks) rank.enrolling = Enrolling::windows;
+  CHECK(agreed_enrolling(ranks) == Enrolling::windows);
+  ranks[1].enrolling = Enrolling::buffers;
+  CHECK(agreed_enrolling(ranks) == Enrolling::buffers);
+  ranks[0].enrolling = Enrolling::none;
+  CHECK(agreed_enrolling(ranks) == Enrolling::none);
   const auto heard = Presence::heard(ranks[2].told());
   REQUIRE(heard.ok());
-  CHECK(heard->enrolls);
+  CHECK(heard->enrolling == Enrolling::windows);
 }
