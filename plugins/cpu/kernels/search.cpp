@@ -22,9 +22,9 @@ using author::text;
 
 namespace {
 
-constexpr double ms = 1e6;       // in ns
-constexpr double better = 0.95;  // a way further down the table has to gain as much
-constexpr int least_runs = 3;    // of each way, of which the first pays for cold memory
+constexpr double ms = 1e6;        // in ns
+constexpr double better = 0.95;   // a way further down the table has to gain as much
+constexpr size_t least_runs = 3;  // of each way, of which the first pays for cold memory
 
 // Pages for trials' operands or workspace: numbers around 1 in bf16 and in f32 alike.
 class Pages {
@@ -143,21 +143,35 @@ struct WaySearch::Trial {
   size_t way = 0;
   Builder builder;
   Steps steps;
-  int runs = 0;
-  double best = std::numeric_limits<double>::infinity();
+  std::vector<double> runs{};  // ns of each, in the order of the rounds
+
+  double best() const { return std::ranges::min(runs); }
+  // The median of how often as long as `other`'s this one's runs took, round by round: what slows down some rounds slows both ways.
+  // A way that fails takes for ever.
+  double beside(const Trial& other) const {
+    constexpr double for_ever = std::numeric_limits<double>::infinity();
+    if (best() == for_ever) return for_ever;
+    if (other.best() == for_ever) return 0;
+    std::vector<double> ratios;
+    for (size_t i = 0; i < std::min(runs.size(), other.runs.size()); ++i)
+      ratios.push_back(runs[i] / other.runs[i]);
+    const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+    std::nth_element(ratios.begin(), middle, ratios.end());
+    return *middle;
+  }
 };
 
-// How long a search goes on: `least_runs` of each way, and up to `rounds` while less than `enough` has gone by. After `end`
+// How long a search goes on: `least_runs` of each way, and up to `rounds` while they have taken less than `enough`. After `end`
 // no run begins.
 struct WaySearch::Pace {
-  int rounds;
+  size_t rounds;
   double enough, end;
 };
 
 WaySearch::Pace WaySearch::pace(double budget_ms) const noexcept {
   const bool full = options_.effort == SearchOptions::Effort::full;
-  return {.rounds = full ? 30 : 10,
-          .enough = full ? 1000 * ms : 100 * ms,
+  return {.rounds = full ? 100u : 40u,
+          .enough = full ? 1000 * ms : std::clamp(budget_ms / 16, 100.0, 1000.0) * ms,
           .end = budget_ms > 0 ? budget_ms * ms : std::numeric_limits<double>::infinity()};
 }
 
@@ -225,16 +239,18 @@ bool WaySearch::race(const Problem& problem, const Trials& trials, const Pace& p
   const uint64_t allowed = driver::memory_figures().available / 2;
   if (room_bytes > allowed) return false;
   const Pages room(room_bytes);
-  Operands operands(problem.binding_bytes, trials.size() * static_cast<uint64_t>(pace.rounds),
-                    allowed - room_bytes);
+  Operands operands(problem.binding_bytes, trials.size() * pace.rounds, allowed - room_bytes);
   if (room.at() == nullptr || !operands.complete()) return false;
   return on_own_thread(crew_.threads, [&] {
     const Team team(crew_);
-    for (int round = 0; round < pace.rounds && (round < least_runs || elapsed() < pace.enough); ++round) {
+    const double begun = elapsed();  // to map and fill memory takes longer than many a race
+    const auto may_go_on = [&](size_t round) {
+      return round < pace.rounds && (round < least_runs || elapsed() - begun < pace.enough);
+    };
+    for (size_t round = 0; may_go_on(round); ++round) {
       for (const auto& trial : trials) {
         if (elapsed() >= pace.end) return;
-        trial->best = std::min(trial->best, trial->run(operands.next(), team, room.at()));
-        ++trial->runs;
+        trial->runs.push_back(trial->run(operands.next(), team, room.at()));
       }
     }
   });
@@ -248,20 +264,21 @@ WayChoice WaySearch::measure(const Problem& problem, const std::vector<size_t>& 
   std::string words;
   const Trial* best = all[0].get();
   for (const auto& trial : all) {
-    if (trial->runs < least_runs) {
+    if (trial->runs.size() < least_runs) {
       crew_.host.log(
           TN_LOG_INFO,
           text("search: the time allowed ended before each way had its runs, the table decides: ", key));
       return by_table;
     }
-    words += text(words.empty() ? "" : ", ", problem.ways[trial->way].name, " ", trial->best / ms, " ms");
-    if (trial->best < better * best->best) best = trial.get();
+    words += text(words.empty() ? "" : ", ", problem.ways[trial->way].name, " ", trial->best() / ms, " ms");
+    if (trial->beside(*best) < better) best = trial.get();
   }
-  if (!(best->best < std::numeric_limits<double>::infinity())) return by_table;
-  const Finding finding{problem.ways[best->way].name, best->best};
+  const double ns = best->best();
+  if (!(ns < std::numeric_limits<double>::infinity())) return by_table;
+  const Finding finding{problem.ways[best->way].name, ns};
   crew_.host.log(TN_LOG_INFO, text("search: ", finding.way, " of ", words, ": ", key));
   cache_.keep(key, finding);
-  return {.way = best->way, .ns = best->best};
+  return {.way = best->way, .ns = ns};
 }
 
 Status build_best(Builder& builder, const Problem& problem, Steps& steps,
