@@ -2,6 +2,7 @@
 // fakecuda_memory_test.cpp: each misuse of address ranges, pieces and mappings is refused, and fresh memory is poison.
 #include "program.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,6 +23,23 @@ CUdeviceptr make_range(size_t bytes) {
   CUdeviceptr out = 0;
   must(cu().cuMemAddressReserve(&out, bytes, 0, 0, 0));
   return out;
+}
+
+CUmemGenericAllocationHandle make_exportable(size_t bytes = unit) {
+  CUmemAllocationProp properties = on_device();
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle out = 0;
+  must(cu().cuMemCreate(&out, bytes, &properties, 0));
+  return out;
+}
+
+CUresult try_export(CUmemGenericAllocationHandle piece, int& descriptor) {
+  return cu().cuMemExportToShareableHandle(&descriptor, piece, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+}
+
+CUresult try_import(int descriptor, CUmemGenericAllocationHandle& piece) {
+  return cu().cuMemImportFromShareableHandle(&piece, reinterpret_cast<void*>(intptr_t{descriptor}),
+                                             CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
 }
 
 void open_access(CUdeviceptr at, size_t bytes = unit) {
@@ -141,6 +159,65 @@ TEST_CASE("memory: a piece is released once, and lives until its last mapping is
   must(cu().cuMemGetInfo(&free, &total));
   CHECK(free == 4 * unit);
   must(cu().cuMemAddressFree(range, 2 * unit));
+}
+
+TEST_CASE("memory: a piece that was exported is the same at both ends, and outlives its maker") {
+  const Program program;
+  const CUstream stream = make_stream();
+  const CUdeviceptr range = make_range(2 * unit);
+  const auto piece = make_exportable();
+  int descriptor = -1;
+  must(try_export(piece, descriptor));
+  CHECK((fcntl(descriptor, F_GETFD) & FD_CLOEXEC) == 0);
+  CUmemGenericAllocationHandle other = 0;
+  must(try_import(descriptor, other));
+  close(descriptor);  // which stays the caller's
+  must(cu().cuMemMap(range, unit, 0, piece, 0));
+  must(cu().cuMemMap(range + unit, unit, 0, other, 0));
+  open_access(range, 2 * unit);
+  must(cu().cuMemsetD32Async(range, 7, 1, stream));
+  CHECK(download<uint32_t>(range + unit, stream) == 7);
+  must(cu().cuMemUnmap(range, unit));
+  must(cu().cuMemRelease(piece));
+  CHECK(download<uint32_t>(range + unit, stream) == 7);
+  must(cu().cuMemUnmap(range + unit, unit));
+  must(cu().cuMemRelease(other));
+  must(cu().cuMemAddressFree(range, 2 * unit));
+}
+
+TEST_CASE("memory: only what was created to be exported is, by its maker") {
+  const Program program;
+  const auto plain = make_piece(), piece = make_exportable();
+  int descriptor = -1;
+  CHECK(try_export(plain, descriptor) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(try_export(piece + 100, descriptor) == CUDA_ERROR_INVALID_VALUE);
+  must(try_export(piece, descriptor));
+  CUmemGenericAllocationHandle other = 0;
+  must(try_import(descriptor, other));
+  close(descriptor);
+  CHECK(try_export(other, descriptor) == CUDA_ERROR_INVALID_VALUE);
+  for (const auto handle : {plain, piece, other}) must(cu().cuMemRelease(handle));
+}
+
+TEST_CASE("memory: a descriptor of something else is not imported") {
+  const Program program;
+  CUmemGenericAllocationHandle piece = 0;
+  const int file = memfd_create("no piece", MFD_CLOEXEC);
+  CHECK(ftruncate(file, unit + 4096) == 0);
+  CHECK(try_import(file, piece) == CUDA_ERROR_INVALID_VALUE);
+  CHECK(try_import(-1, piece) == CUDA_ERROR_INVALID_VALUE);
+  close(file);
+}
+
+TEST_CASE("memory: a device may give nothing to other processes") {
+  const Program program("no_exports");
+  int able = 1;
+  must(cu().cuDeviceGetAttribute(&able, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0));
+  CHECK(able == 0);
+  CUmemAllocationProp properties = on_device();
+  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  CUmemGenericAllocationHandle piece = 0;
+  CHECK(cu().cuMemCreate(&piece, unit, &properties, 0) == CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_CASE("memory: what is not there cannot be had, and the N-th request fails when that is asked for") {

@@ -46,7 +46,6 @@ constexpr Attribute attributes[] = {
     {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
     {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
     {CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 1},
-    {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 1},
     {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 1},
 };
 
@@ -55,6 +54,8 @@ int attribute_of(const Driver& d, CUdevice_attribute wanted, CUdevice device) {
   if (wanted == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) return sm / 10;
   if (wanted == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR) return sm % 10;
   if (wanted == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID) return device + 1;
+  if (wanted == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)
+    return d.settings.no_exports ? 0 : 1;
   for (const Attribute& attribute : attributes)
     if (attribute.attribute == wanted) return attribute.value;
   return 0;  // a feature it lacks
@@ -90,6 +91,17 @@ CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
     check_device(d, device);
     require(id != nullptr && length >= 13, CUDA_ERROR_INVALID_VALUE);
     std::snprintf(id, static_cast<size_t>(length), "0000:%02x:00.0", static_cast<unsigned>(device + 1));
+  });
+}
+
+// The same in every process, as a device's own is.
+CUresult cuDeviceGetUuid(CUuuid* id, CUdevice device) {
+  return call([&](Driver& d, Lock&) {
+    check_device(d, device);
+    constexpr char beginning[] = "fakecuda device";
+    static_assert(sizeof beginning == sizeof id->bytes);
+    std::memcpy(answer(id).bytes, beginning, sizeof beginning);
+    id->bytes[sizeof beginning - 1] = static_cast<char>(device + 1);
   });
 }
 

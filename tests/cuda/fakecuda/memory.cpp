@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// memory.cpp: device memory is a file in memory for each device; a mapping is a view of it.
+// memory.cpp: each piece of device memory is a file in memory; a mapping is a view of it.
 #include "memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -30,10 +31,6 @@ uint64_t take_addresses(size_t bytes) {
 }  // namespace
 
 void Memory::start(size_t devices, uint64_t total) {
-  for (const int file : files_) close(file);
-  files_.clear();
-  for (size_t i = 0; i < devices; ++i) files_.push_back(memfd_create("fakecuda-device", MFD_CLOEXEC));
-  extents_.assign(devices, 0);
   used_.assign(devices, 0);
   total_ = total / granularity * granularity;
 }
@@ -58,32 +55,74 @@ void Memory::free_range(uint64_t at, size_t bytes) {
   ranges_.erase(range);
 }
 
-Memory::Piece::Piece(Memory& memory, size_t size, int of) : bytes(size), device(of), owner(&memory) {
-  const auto index = static_cast<size_t>(of);
-  offset = memory.extents_[index];
-  const int file = memory.files_[index];
-  require(ftruncate(file, static_cast<off_t>(offset + size)) == 0, CUDA_ERROR_OUT_OF_MEMORY);
-  void* view = mmap(nullptr, size, usable_bytes, MAP_SHARED, file, static_cast<off_t>(offset));
+// A page behind the bytes says what the file is; nobody maps it.
+namespace {
+struct Label {
+  char mark[16] = "fakecuda piece";
+  uint64_t bytes = 0;
+  int64_t device = 0;
+};
+}  // namespace
+
+std::shared_ptr<Memory::Piece> Memory::make_piece(size_t bytes, int device) {
+  auto out = std::make_shared<Piece>();
+  out->file = memfd_create("fakecuda-piece", MFD_CLOEXEC);
+  require(out->file >= 0 && ftruncate(out->file, static_cast<off_t>(bytes + page)) == 0,
+          CUDA_ERROR_OUT_OF_MEMORY);
+  const Label label{.bytes = bytes, .device = device};
+  require(pwrite(out->file, &label, sizeof label, static_cast<off_t>(bytes)) == sizeof label,
+          CUDA_ERROR_OUT_OF_MEMORY);
+  void* view = mmap(nullptr, bytes, usable_bytes, MAP_SHARED, out->file, 0);
   require(view != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
-  memory.extents_[index] += size;
-  memory.used_[index] += size;
-  std::memset(view, poison, size);
-  munmap(view, size);
+  std::memset(view, poison, bytes);
+  munmap(view, bytes);
+  out->bytes = bytes;
+  out->device = device;
+  out->owner = this;
+  used_[static_cast<size_t>(device)] += bytes;
+  return out;
 }
 
 Memory::Piece::~Piece() {
-  const auto index = static_cast<size_t>(device);
-  owner->used_[index] -= bytes;
-  // What it held goes back to the system; its place in the file is not given out again.
-  (void)fallocate(owner->files_[index], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                  static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  if (owner != nullptr) owner->used_[static_cast<size_t>(device)] -= bytes;
+  if (file >= 0) close(file);
 }
 
-CUmemGenericAllocationHandle Memory::create(size_t bytes, int device) {
+CUmemGenericAllocationHandle Memory::create(size_t bytes, int device, bool exportable) {
   require(is_granular(bytes), CUDA_ERROR_INVALID_VALUE);
   require(bytes <= free_bytes(device), CUDA_ERROR_OUT_OF_MEMORY);
+  auto piece = make_piece(bytes, device);
+  piece->exportable = exportable;
   const auto handle = next_piece_++;
-  pieces_.emplace(handle, std::make_shared<Piece>(*this, bytes, device));
+  pieces_.emplace(handle, std::move(piece));
+  return handle;
+}
+
+// Without FD_CLOEXEC: nothing says that a driver sets it, so whoever needs it has to.
+int Memory::export_piece(CUmemGenericAllocationHandle handle) const {
+  const auto piece = pieces_.find(handle);
+  require(piece != pieces_.end() && piece->second->exportable, CUDA_ERROR_INVALID_VALUE);
+  const int out = dup(piece->second->file);
+  require(out >= 0, CUDA_ERROR_OPERATING_SYSTEM);
+  return out;
+}
+
+CUmemGenericAllocationHandle Memory::import_piece(int descriptor) {
+  struct stat info {};
+  require(fstat(descriptor, &info) == 0 && info.st_size > static_cast<off_t>(page), CUDA_ERROR_INVALID_VALUE);
+  const auto bytes = static_cast<size_t>(info.st_size) - page;
+  Label label{};
+  require(pread(descriptor, &label, sizeof label, static_cast<off_t>(bytes)) == sizeof label &&
+              std::memcmp(label.mark, Label{}.mark, sizeof label.mark) == 0 && label.bytes == bytes,
+          CUDA_ERROR_INVALID_VALUE);
+  require(label.device < static_cast<int64_t>(used_.size()), CUDA_ERROR_INVALID_DEVICE);
+  auto piece = std::make_shared<Piece>();
+  piece->file = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  require(piece->file >= 0, CUDA_ERROR_OPERATING_SYSTEM);
+  piece->bytes = bytes;
+  piece->device = static_cast<int>(label.device);
+  const auto handle = next_piece_++;
+  pieces_.emplace(handle, std::move(piece));
   return handle;
 }
 
@@ -114,9 +153,7 @@ void Memory::map(uint64_t at, size_t bytes, CUmemGenericAllocationHandle handle)
   const bool taken =
       mapping_at(at) != mappings_.end() || (next != mappings_.end() && next->first < at + bytes);
   require(!taken, CUDA_ERROR_INVALID_VALUE);
-  const int file = files_[static_cast<size_t>(piece->second->device)];
-  void* view = mmap(at_address(at), bytes, nowhere, MAP_SHARED | MAP_FIXED, file,
-                    static_cast<off_t>(piece->second->offset));
+  void* view = mmap(at_address(at), bytes, nowhere, MAP_SHARED | MAP_FIXED, piece->second->file, 0);
   require(view != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
   mappings_.emplace(at, Mapping{bytes, piece->second, {}});
 }

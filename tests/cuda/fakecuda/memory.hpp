@@ -2,7 +2,8 @@
 // memory.hpp: address ranges, pieces of device memory, what is mapped where, and pinned host memory.
 //
 // A device address is an address of this process, readable exactly while a piece is mapped there and access was granted;
-// around every range lie pages that fault. A piece is poisoned when it is created: its floats read as NaN.
+// around every range lie pages that fault. A piece is poisoned when it is created: its floats read as NaN. Each is a file in memory
+// of its own, so that another process can map it, and it lives until the last that has it lets go.
 // Invariant: a call that would leave a mapping half gone is refused.
 #pragma once
 
@@ -39,8 +40,12 @@ class Memory {
 
   uint64_t reserve(size_t bytes, size_t alignment);
   void free_range(uint64_t at, size_t bytes);
-  CUmemGenericAllocationHandle create(size_t bytes, int device);
+  CUmemGenericAllocationHandle create(size_t bytes, int device, bool exportable);
   void release(CUmemGenericAllocationHandle handle);
+  // A new descriptor of the piece, for another process; only for what was created to be exported.
+  int export_piece(CUmemGenericAllocationHandle handle) const;
+  // A piece of another process, or of this one, by a descriptor that stays the caller's.
+  CUmemGenericAllocationHandle import_piece(int descriptor);
   void map(uint64_t at, size_t bytes, CUmemGenericAllocationHandle handle);
   void unmap(uint64_t at, size_t bytes);
   void set_access(uint64_t at, size_t bytes, int device, CUmemAccess_flags flags);
@@ -64,11 +69,12 @@ class Memory {
 
  private:
   struct Piece {
-    size_t bytes;
-    int device;
-    uint64_t offset;  // in the device's file
-    Memory* owner;
-    Piece(Memory& memory, size_t size, int of);
+    size_t bytes = 0;
+    int device = 0;
+    int file = -1;
+    Memory* owner = nullptr;  // whose bytes it counts among; null for one that was imported
+    bool exportable = false;
+    Piece() = default;
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;
     ~Piece();
@@ -90,6 +96,8 @@ class Memory {
   };
   using Mappings = std::map<uint64_t, Mapping>;
 
+  std::shared_ptr<Piece> make_piece(size_t bytes, int device);
+
   // The mappings that make up [at, at + bytes) exactly; refuses the call when one is cut or missing.
   std::vector<Mappings::iterator> whole_mappings(uint64_t at, size_t bytes);
   const Range* range_around(uint64_t at, size_t bytes) const;
@@ -99,9 +107,7 @@ class Memory {
   std::map<CUmemGenericAllocationHandle, std::shared_ptr<Piece>> pieces_;
   Mappings mappings_;
   std::map<uint64_t, Pinned> pinned_;
-  std::vector<int> files_;         // one per device: its memory
-  std::vector<uint64_t> extents_;  // how far each file has been given out
-  std::vector<uint64_t> used_;
+  std::vector<uint64_t> used_;  // of each device
   uint64_t total_ = 0;
   CUmemGenericAllocationHandle next_piece_ = 0xC0000001;
 };

@@ -93,16 +93,34 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* out, size_t bytes, const CUme
     answer(out);
     require(flags == 0 && answer(properties).type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
     const auto handles = properties->requestedHandleTypes;
-    require(handles == CU_MEM_HANDLE_TYPE_NONE || handles == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+    const bool exportable = handles == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    require(handles == CU_MEM_HANDLE_TYPE_NONE || (exportable && !d.settings.no_exports),
             CUDA_ERROR_NOT_SUPPORTED);
     check_location(d, properties->location);
     count_allocation(d);
-    *out = d.memory.create(bytes, properties->location.id);
+    *out = d.memory.create(bytes, properties->location.id, exportable);
   });
 }
 
 CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return call([&](Driver& d, Lock&) { d.memory.release(handle); });
+}
+
+CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+  return call([&](Driver& d, Lock&) {
+    require(out != nullptr && flags == 0 && type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+            CUDA_ERROR_INVALID_VALUE);
+    store(out, d.memory.export_piece(handle));
+  });
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* out, void* descriptor,
+                                        CUmemAllocationHandleType type) {
+  return call([&](Driver& d, Lock&) {
+    require(type == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_INVALID_VALUE);
+    answer(out) = d.memory.import_piece(static_cast<int>(reinterpret_cast<intptr_t>(descriptor)));
+  });
 }
 
 CUresult cuMemMap(CUdeviceptr at, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,

@@ -32,8 +32,10 @@ struct Flag {
   bool Settings::*field;
 };
 
-constexpr Flag flags[] = {
-    {"stub", &Settings::stub}, {"no_peers", &Settings::no_peers}, {"check", &Settings::check}};
+constexpr Flag flags[] = {{"stub", &Settings::stub},
+                          {"no_peers", &Settings::no_peers},
+                          {"no_exports", &Settings::no_exports},
+                          {"check", &Settings::check}};
 
 bool take_flag(Settings& settings, std::string_view key) {
   for (const Flag& flag : flags)

@@ -22,11 +22,12 @@ struct Settings {
   uint64_t launch_refused_at = 0;
   uint64_t drop_wait = 0;
   uint64_t drop_value = 0;
-  uint64_t slow_ns = 0;   // taken by every piece of work before it has an effect
-  uint64_t idle_ms = 20;  // with a seed: how long no call is made before work runs that nobody asked for
-  bool stub = false;      // the library of the toolkit's stubs folder
-  bool no_peers = false;  // no device reaches another's memory
-  bool check = false;     // names what was left over when the process ends
+  uint64_t slow_ns = 0;     // taken by every piece of work before it has an effect
+  uint64_t idle_ms = 20;    // with a seed: how long no call is made before work runs that nobody asked for
+  bool stub = false;        // the library of the toolkit's stubs folder
+  bool no_peers = false;    // no device reaches another's memory
+  bool no_exports = false;  // no device gives its memory to other processes
+  bool check = false;       // names what was left over when the process ends
 };
 
 // "seed=7,check" → settings; nothing, with the reason in `error`, when a key or a value is not understood.
