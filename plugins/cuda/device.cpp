@@ -5,6 +5,7 @@
 #include "comm/nccl_door.hpp"
 #include "engine/convolutions.hpp"
 #include "engine/generated.hpp"
+#include "engine/ipc_visit.hpp"
 #include "engine/products.hpp"
 #include "kernels/patterns.hpp"
 #include "kernels/program.hpp"
@@ -12,6 +13,7 @@
 #include <tenon/author/support.hpp>
 
 #include <algorithm>
+#include <cstring>
 
 namespace tenon::cuda {
 
@@ -198,6 +200,47 @@ Result<std::unique_ptr<Memory>> Device::import_memory(uint64_t address, uint64_t
   const Bound bound(context().driver(), context().handle());
   if (bytes != 0) TN_TRY(check_reach(address, bytes));
   return std::make_unique<Memory>(gpu_, nullptr, address, bytes);
+}
+
+Result<ipc::DeviceId> Device::id() const {
+  CUuuid found{};
+  TN_CUDA_IN(context(), cuDeviceGetUuid, &found, context().device());
+  ipc::DeviceId out{};
+  std::memcpy(out.data(), found.bytes, out.size());
+  return out;
+}
+
+Status Device::export_memory(Memory& memory, std::span<std::byte> ticket) {
+  TN_TRY(context().alive());
+  if (ticket.size() != ipc::ticket_bytes)
+    return ipc::Ticket{}.write(ticket);  // before anything is given away
+  const ipc::Listing listing = TN_TRY(memory.listing());
+  const ipc::DeviceId device = TN_TRY(id());
+  return ipc::Ticket{.device = device, .door = listing.door, .number = listing.number, .key = listing.key}
+      .write(ticket);
+}
+
+Result<std::unique_ptr<Memory>> Device::open_memory(std::span<const std::byte> bytes) {
+  constexpr uint64_t patience_ns = 5'000'000'000;
+  TN_TRY(context().alive());
+  const ipc::Ticket ticket = TN_TRY(ipc::Ticket::read(bytes));
+  if (const ipc::DeviceId here = TN_TRY(id()); here != ticket.device) {
+    return Status(TN_MISMATCH,
+                  text("this ticket is of memory on device ", ipc::words_of(ticket.device),
+                       ", and device 'cuda:", context().ordinal(), "' is ", ipc::words_of(here),
+                       " (`nvidia-smi -L` lists them): open it on that device, and copy from there"));
+  }
+  const ipc::Parcel parcel = TN_TRY(ipc::visit(
+      ticket.door, {.mark = ipc::ask_mark, .number = ticket.number, .key = ticket.key}, patience_ns));
+  const ipc::Extent& extent = parcel.extent;
+  if (extent.page_bytes == 0 && extent.bytes == 0) return std::make_unique<Memory>(gpu_, nullptr, 0, 0);
+  if (extent.offset > extent.page_bytes || extent.bytes > extent.page_bytes - extent.offset) {
+    return Status(TN_INTERNAL, text("the process that wrote this ticket tells of ", extent.bytes,
+                                    " bytes at ", extent.offset, " of ", extent.page_bytes, ": report it"));
+  }
+  auto storage = TN_TRY(open_pages(gpu_->context(), parcel.pages, extent.page_bytes, extent.offset));
+  const CUdeviceptr address = storage->address();
+  return std::make_unique<Memory>(gpu_, std::move(storage), address, extent.bytes);
 }
 
 }  // namespace tenon::cuda

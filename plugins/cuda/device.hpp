@@ -5,6 +5,7 @@
 #pragma once
 
 #include "comm.hpp"
+#include "engine/ipc_ticket.hpp"
 #include "kernel.hpp"
 
 namespace tenon::cuda {
@@ -33,11 +34,16 @@ class Device {
   Result<std::unique_ptr<Stream>> import_stream(CUstream native);
   Result<std::unique_ptr<Memory>> import_memory(uint64_t address, uint64_t bytes);
 
+  // tn.ipc/1
+  Status export_memory(Memory& memory, std::span<std::byte> ticket);
+  Result<std::unique_ptr<Memory>> open_memory(std::span<const std::byte> ticket);
+
  private:
   Device(std::shared_ptr<Gpu> gpu, const Tools& tools, std::vector<std::unique_ptr<Engine>> engines)
       : gpu_(std::move(gpu)), tools_(tools), engines_(std::move(engines)) {}
   Context& context() const noexcept { return *gpu_->context(); }
   Engine& engine_of(const author::FragmentView& fragment) const;
+  Result<ipc::DeviceId> id() const;
   Status check_reach(uint64_t address, uint64_t bytes) const;
 
   std::shared_ptr<Gpu> gpu_;

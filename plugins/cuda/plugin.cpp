@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin.cpp: the entry, the devices that the driver finds, and the extensions tn.capture/1 and tn.import/1.
+// plugin.cpp: the entry, the devices that the driver finds, and the extensions tn.capture/1, tn.import/1 and tn.ipc/1.
 //
 // Options of the host: `cache` (engine/folder.hpp), `keep`, `nvrtc` (engine/compiler.hpp), `cublaslt`
 // (engine/products.hpp), `cudnn` (engine/convolutions.hpp, engine/attention.hpp), `tf32`, `lossy_relu` (engine/leave.hpp), `search`,
@@ -9,6 +9,7 @@
 #include "device.hpp"
 
 #include <tenon/ext/import.h>
+#include <tenon/ext/ipc.h>
 #include <tenon/author/capture_table.hpp>
 #include <tenon/author/plugin.hpp>
 
@@ -108,8 +109,8 @@ Result<std::unique_ptr<cuda::Device>> Plugin::open(uint32_t ordinal, const tn_de
   return cuda::Device::make(TN_TRY(gpu(ordinal)), tools_);
 }
 
-// No thread of this plugin runs but a communicator's, for as long as it lives; what is on its way is waited for. Contexts of which
-// nobody has a device are let go.
+// No thread of this plugin runs but a communicator's, for as long as it lives, and one that answers for exported memory, for as long
+// as there is some; what is on its way is waited for. Contexts of which nobody has a device are let go.
 Status Plugin::quiesce() {
   std::vector<std::shared_ptr<Gpu>> open;
   {
@@ -125,6 +126,7 @@ Status Plugin::quiesce() {
     const Context& context = *found->context();
     const Bound bound(context.driver(), context.handle());
     TN_CUDA_IN(context, cuCtxSynchronize);
+    found->exports().rest();
   }
   return {};
 }
@@ -173,9 +175,45 @@ constexpr tn_import_api import_api{.header = {sizeof(tn_import_api), TN_ABI_MAJO
                                    .memory = &import_memory,
                                    .native = &native};
 
+int32_t ticket_bytes(tn_device* device, uint64_t* bytes, tn_error* error) noexcept {
+  if (bytes != nullptr) *bytes = 0;
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (device == nullptr || bytes == nullptr) return author::is_null("device or bytes");
+    *bytes = ipc::ticket_bytes;
+    return {};
+  });
+}
+
+int32_t export_memory(tn_memory* memory, void* ticket, uint64_t bytes, tn_error* error) noexcept {
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (memory == nullptr || ticket == nullptr) return author::is_null("memory or ticket");
+    auto& handle = author::Handles<Plugin>::of(memory);
+    return handle.device->object->export_memory(*handle.object, {static_cast<std::byte*>(ticket), bytes});
+  });
+}
+
+int32_t open_memory(tn_device* device, const void* ticket, uint64_t bytes, tn_memory** memory,
+                    tn_error* error) noexcept {
+  if (memory != nullptr) *memory = nullptr;
+  return author::guarded<Plugin>(error, [&]() -> Status {
+    if (device == nullptr || ticket == nullptr || memory == nullptr)
+      return author::is_null("device, ticket or memory");
+    auto& parent = author::Handles<Plugin>::of(device);
+    auto opened = TN_TRY(parent.object->open_memory({static_cast<const std::byte*>(ticket), bytes}));
+    *memory = TN_TRY(DeviceTable<Plugin>::wrap_memory(parent, std::move(opened)));
+    return {};
+  });
+}
+
+constexpr tn_ipc_api ipc_api{.header = {sizeof(tn_ipc_api), TN_ABI_MAJOR, TN_ABI_MINOR},
+                             .ticket_bytes = &ticket_bytes,
+                             .export_memory = &export_memory,
+                             .open_memory = &open_memory};
+
 const void* table_of(std::string_view id) {
   if (id == TN_CAPTURE_ID) return &author::CaptureTable<Plugin>::table;
-  return id == TN_IMPORT_ID ? &import_api : nullptr;
+  if (id == TN_IMPORT_ID) return &import_api;
+  return id == TN_IPC_ID ? &ipc_api : nullptr;
 }
 
 }  // namespace

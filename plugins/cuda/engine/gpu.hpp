@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// gpu.hpp: what the handles of one GPU share beyond its context: small memory, staging, promise words, loaded code.
+// gpu.hpp: what the handles of one GPU share beyond its context: small memory, staging, promise words, exports, loaded code.
 //
 // Invariant: code is unloaded only when no stream of this device may still run it. Finding that out never blocks. The unload may
 // wait for what another thread has enqueued meanwhile, a wait for a promise too; so while ranks are joined, whose streams wait for
@@ -7,6 +7,7 @@
 // for every stream, one that waits for this thread too.
 #pragma once
 
+#include "ipc_exports.hpp"
 #include "promises.hpp"
 #include "staging.hpp"
 
@@ -54,6 +55,7 @@ class Gpu {
   const std::shared_ptr<Slabs>& slabs() const noexcept { return slabs_; }
   Words& words() noexcept { return words_; }
   Staging& staging() noexcept { return staging_; }
+  ipc::Exports& exports() noexcept { return exports_; }
 
   // The kernels that come with the plugin, loaded as the device is opened. [any-thread; does not block; cannot fail]
   CUfunction fill() const noexcept { return fill_; }
@@ -100,6 +102,7 @@ class Gpu {
   std::shared_ptr<Slabs> slabs_;
   Words words_;
   Staging staging_;
+  ipc::Exports exports_{};
   std::mutex group_order_;
   std::mutex reductions_mutex_;  // of loading them
   CUmodule ranks_ = nullptr;

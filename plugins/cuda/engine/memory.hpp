@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <mutex>
+#include <optional>
 
 namespace tenon::cuda {
 
@@ -33,6 +34,9 @@ class Memory {
   bool is_borrowed() const noexcept { return storage_ == nullptr && bytes_ != 0; }
   // As Storage::pages.
   uint64_t pages() const noexcept { return storage_ == nullptr ? 0 : storage_->pages(); }
+  // What lets another process open this memory, until it ends: the same each time. TN_UNSUPPORTED for what cannot be shared.
+  // [any-thread; may block; may fail]
+  Result<ipc::Listing> listing();
   // `call` is made before the pages go. [any-thread; does not block; may throw bad_alloc]
   void before_end(std::function<void()> call) {
     const std::lock_guard lock(mutex_);
@@ -44,7 +48,8 @@ class Memory {
   std::unique_ptr<Storage> storage_;
   CUdeviceptr address_;
   uint64_t bytes_;
-  std::mutex mutex_{};
+  std::mutex mutex_{};  // of what follows
+  std::optional<ipc::Listing> listing_{};
   std::vector<std::function<void()>> partings_{};
 };
 

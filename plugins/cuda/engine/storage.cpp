@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// storage.cpp: reserving, mapping and pinning.
+// storage.cpp: reserving, mapping, sharing and pinning.
 #include "storage.hpp"
 
 #include <tenon/device.h>
@@ -71,16 +71,44 @@ class Pages final : public Storage {
     if (mapped_) driver.cuMemUnmap(address_, bytes_);
     if (pages_ != 0) driver.cuMemRelease(pages_);
     if (address_ != 0) driver.cuMemAddressFree(address_, bytes_);
-    if (mapped_) context_->took(-static_cast<int64_t>(bytes_));
+    if (mapped_ && !opened_) context_->took(-static_cast<int64_t>(bytes_));
   }
 
-  CUdeviceptr address() const noexcept override { return address_; }
-  uint64_t pages() const noexcept override { return bytes_; }
+  CUdeviceptr address() const noexcept override { return address_ + offset_; }
+  uint64_t pages() const noexcept override { return opened_ ? 0 : bytes_; }
+
+  Result<Share> share() override {
+    if (opened_) {
+      return Status(
+          TN_UNSUPPORTED,
+          "this memory was opened from a ticket: pass that ticket on, which the process that allocated "
+          "the memory wrote");
+    }
+    if (!shareable_) {
+      return Status(
+          TN_UNSUPPORTED,
+          text("device 'cuda:", context_->ordinal(),
+               "' gives its memory to no other process (its driver exports no descriptors): copy it "
+               "through host memory"));
+    }
+    const std::lock_guard lock(mutex_);
+    if (descriptor_ == nullptr) {
+      const Bound bound(context_->driver(), context_->handle());
+      int number = -1;
+      const CUresult result = context_->driver().cuMemExportToShareableHandle(
+          &number, pages_, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0);
+      if (result != CUDA_SUCCESS)
+        return context_->failed(result, "cuMemExportToShareableHandle", "it takes a descriptor: ulimit -n");
+      descriptor_ = std::make_shared<const Fd>(Fd::adopt(number));
+    }
+    return Share{.pages = descriptor_, .page_bytes = bytes_};
+  }
 
   Status map(uint64_t bytes, uint64_t alignment) {
     const Context& context = *context_;
     const Bound bound(context.driver(), context.handle());
     const CUmemAllocationProp wanted = properties(context);
+    shareable_ = wanted.requestedHandleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
     size_t unit = 0;
     TN_CUDA_IN(context, cuMemGetAllocationGranularity, &unit, &wanted, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     bytes_ = round_up(bytes, unit);
@@ -89,19 +117,43 @@ class Pages final : public Storage {
       pages_ = 0;
       return short_of(context, result, "cuMemCreate", bytes, "device memory");
     }
-    const size_t apart = alignment > unit ? alignment : 0;
-    if (const CUresult result = driver.cuMemAddressReserve(&address_, bytes_, apart, 0, 0);
-        result != CUDA_SUCCESS) {
-      address_ = 0;
-      return short_of(context, result, "cuMemAddressReserve", bytes, "device addresses");
-    }
-    TN_CUDA_IN(context, cuMemMap, address_, bytes_, 0, pages_, 0);
-    mapped_ = true;
+    TN_TRY(place(alignment > unit ? alignment : 0));
     context_->took(static_cast<int64_t>(bytes_));
     return open_to_all();
   }
 
+  // The driver has a descriptor of its own from then on.
+  Status open(const Fd& pages, uint64_t bytes, uint64_t offset) {
+    const Context& context = *context_;
+    const Bound bound(context.driver(), context.handle());
+    bytes_ = bytes;
+    offset_ = offset;
+    opened_ = true;
+    const CUresult result = context.driver().cuMemImportFromShareableHandle(
+        &pages_, reinterpret_cast<void*>(intptr_t{pages.get()}), CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    if (result != CUDA_SUCCESS) {
+      pages_ = 0;
+      return context.failed(result, "cuMemImportFromShareableHandle",
+                            text(bytes, " bytes of another process"));
+    }
+    TN_TRY(place(0));
+    return open_to_all();
+  }
+
  private:
+  // Addresses, and the pages there.
+  Status place(size_t alignment) {
+    const Context& context = *context_;
+    const CUresult result = context.driver().cuMemAddressReserve(&address_, bytes_, alignment, 0, 0);
+    if (result != CUDA_SUCCESS) {
+      address_ = 0;
+      return short_of(context, result, "cuMemAddressReserve", bytes_, "device addresses");
+    }
+    TN_CUDA_IN(context, cuMemMap, address_, bytes_, 0, pages_, 0);
+    mapped_ = true;
+    return {};
+  }
+
   Status open_to_all() {
     std::vector<CUmemAccessDesc> who;
     for (const CUdevice device : context_->accessors()) {
@@ -117,8 +169,11 @@ class Pages final : public Storage {
   std::shared_ptr<Context> context_;
   CUmemGenericAllocationHandle pages_ = 0;
   CUdeviceptr address_ = 0;
-  uint64_t bytes_ = 0;
-  bool mapped_ = false;
+  uint64_t bytes_ = 0, offset_ = 0;
+  bool mapped_ = false, shareable_ = false;
+  bool opened_ = false;  // made by another process
+  std::mutex mutex_{};   // of the first to share it
+  std::shared_ptr<const Fd> descriptor_{};
 };
 
 class Pinned final : public Storage {
@@ -130,6 +185,10 @@ class Pinned final : public Storage {
   }
 
   CUdeviceptr address() const noexcept override { return address_; }
+  Result<Share> share() override {
+    return Status(TN_UNSUPPORTED,
+                  "pinned host memory belongs to one process: export device memory, and copy there");
+  }
 
   Status pin(uint64_t bytes, uint64_t alignment) {
     constexpr uint64_t page = 4096;  // what the driver aligns to by itself
@@ -161,6 +220,13 @@ Result<std::unique_ptr<Storage>> map_pages(std::shared_ptr<Context> context, uin
   return std::unique_ptr<Storage>(std::move(made));
 }
 
+Result<std::unique_ptr<Storage>> open_pages(std::shared_ptr<Context> context, const Fd& pages,
+                                            uint64_t page_bytes, uint64_t offset) {
+  auto made = std::make_unique<Pages>(std::move(context));
+  TN_TRY(made->open(pages, page_bytes, offset));
+  return std::unique_ptr<Storage>(std::move(made));
+}
+
 Result<std::unique_ptr<Storage>> pin_host(std::shared_ptr<Context> context, uint64_t bytes,
                                           uint64_t alignment) {
   auto made = std::make_unique<Pinned>(std::move(context));
@@ -174,6 +240,7 @@ class Slabs::Piece final : public Storage {
       : slabs_(std::move(slabs)), slab_(slab), address_(address) {}
   ~Piece() override { slabs_->give_back(slab_, address_); }
   CUdeviceptr address() const noexcept override { return address_; }
+  Result<Share> share() override { return slabs_->share(slab_, address_); }
 
  private:
   std::shared_ptr<Slabs> slabs_;
@@ -207,9 +274,18 @@ Result<std::pair<Slabs::Slab*, CUdeviceptr>> Slabs::cut(uint64_t piece) {
   return std::pair{&slab, address};
 }
 
+Result<Share> Slabs::share(Slab& slab, CUdeviceptr address) {
+  const std::lock_guard lock(mutex_);
+  Share out = TN_TRY(slab.pages->share());
+  out.offset = address - slab.pages->address();
+  slab.shared = true;
+  slab.free.clear();
+  return out;
+}
+
 void Slabs::give_back(Slab& slab, CUdeviceptr address) noexcept {
   const std::lock_guard lock(mutex_);
-  slab.free.push_back(address);
+  if (!slab.shared) slab.free.push_back(address);
   if (--slab.taken != 0) return;
   const auto [first, last] = slabs_.equal_range(slab.piece);
   slabs_.erase(std::find_if(first, last, [&](const auto& entry) { return &entry.second == &slab; }));
