@@ -113,6 +113,25 @@ TEST_CASE("ipc: a ticket works in its own process and on another handle of its d
   CHECK(content(stream, other, 70'001) == "9");
 }
 
+TEST_CASE("ipc: what is opened is counted by its maker alone") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  const auto used = [&] {
+    tn_memory_info out{};
+    out.size = sizeof out;
+    must([&](tn_error* e) { return plugin().device->memory_info(device, &out, e); });
+    return out.used_here_bytes;
+  };
+  const Memory memory = allocate(device, page);
+  const uint64_t before = used();
+  {
+    const Memory same = opened(device, export_of(memory, device));
+    CHECK(used() == before);
+  }
+  CHECK(used() == before);
+}
+
 TEST_CASE("ipc: what is open outlives its memory and the process that made it") {
   CUDA_DRIVER("");
   const World world;
