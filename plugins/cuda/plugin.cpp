@@ -109,8 +109,8 @@ Result<std::unique_ptr<cuda::Device>> Plugin::open(uint32_t ordinal, const tn_de
   return cuda::Device::make(TN_TRY(gpu(ordinal)), tools_);
 }
 
-// No thread of this plugin runs but a communicator's, for as long as it lives, and one that answers for exported memory, for as long
-// as there is some; what is on its way is waited for. Contexts of which nobody has a device are let go.
+// No thread of this plugin runs but a communicator's, for as long as it lives, and one that answers for exported memory, for as
+// long as there is some; what is on its way is waited for. Contexts of which nobody has a device are let go.
 Status Plugin::quiesce() {
   std::vector<std::shared_ptr<Gpu>> open;
   {

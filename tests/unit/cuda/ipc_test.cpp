@@ -328,10 +328,10 @@ TEST_CASE("ipc: no descriptor is left behind and none is inherited" * fake_only)
       const std::string ticket = export_of(memory, device);
       const Memory same = opened(device, ticket);
       CHECK(try_open_ticket(device, std::string(ticket.size(), 'x'), none).code == TN_INVALID);
-      for (const auto& [number, of] : descriptors()) {
-        if (start.contains(number)) continue;
-        const int flags = fcntl(number, F_GETFD);
-        CHECK_MESSAGE((flags < 0 || (flags & FD_CLOEXEC) != 0), of);
+      for (const auto& one : descriptors()) {
+        if (start.contains(one.first)) continue;
+        const int flags = fcntl(one.first, F_GETFD);
+        CHECK_MESSAGE((flags < 0 || (flags & FD_CLOEXEC) != 0), one.second);
       }
     }
     CHECK(descriptors().size() <= before + 1);  // the last guest's, who is shown out as he leaves
