@@ -74,6 +74,7 @@ Result<std::unique_ptr<Door>> Door::open(Find find) {
                       "no thread to answer those who bring tickets: raise the limit (ulimit -u)",
                       refused.code().value());
   }
+  (void)pthread_setname_np(out->thread_.native_handle(), "tenon-tickets");
   return out;
 }
 
@@ -86,7 +87,6 @@ Door::~Door() {
 
 // Where no descriptor is left for a guest, the door is looked at again a little later.
 void Door::serve() noexcept {
-  (void)pthread_setname_np(pthread_self(), "tenon-tickets");
   constexpr int a_little = 50;
   bool crowded = false;
   for (;;) {
