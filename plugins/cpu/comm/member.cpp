@@ -24,6 +24,9 @@ constexpr uint64_t hands_off_ns = 1'000'000'000;
 // for so long.
 constexpr uint32_t moment_turns = 512;
 constexpr uint64_t moment_ns = 20'000;
+// Of those of a crowded wait, each with a look at the clock: some microseconds, in which ranks that share another processor take turns
+// there. Where only such are awaited, giving this one away would bring them no sooner, and this rank back later.
+constexpr uint32_t switch_turns = 64;
 
 }  // namespace
 
@@ -39,6 +42,14 @@ class Member::Everyone final : public Condition {
     return true;
   }
   bool awaits(uint32_t rank) const override { return behind(rank); }  // asked of mates
+  // Whether one that is awaited may be waiting for this thread's processor.
+  bool awaits_neighbour() const noexcept {
+    for (size_t i = next_; i < member_.mates_.size(); ++i) {
+      const uint32_t q = member_.mates_[i];
+      if (member_.peers_[q].neighbour && behind(q)) return true;
+    }
+    return false;
+  }
 
  private:
   bool behind(uint32_t rank) const noexcept {
@@ -125,6 +136,11 @@ void Member::look_around(size_t ranks) noexcept {
   size_t count = 0;
   for (const uint64_t word : processors()) count += static_cast<size_t>(std::popcount(word));
   crowded_ = count < 2 || count < ranks;
+  for (const uint32_t q : mates_) {
+    for (size_t i = 0; q != rank_ && i < system::processor_words; ++i) {
+      if ((slot(q).processors[i] & slot(rank_).processors[i]) != 0) peers_[q].neighbour = true;
+    }
+  }
   open_ = segment_->header().closed.load() == 0;
   readable_ = segment_->header().unread.load() == 0;
   quickly_readable_ = readable_ && segment_->header().slow.load() == 0;
@@ -170,8 +186,14 @@ bool Member::all_are_here() noexcept {
   if (everyone.met()) return true;
   if (crowded_) {
     const uint64_t end = driver::deadline_after(moment_ns);
+    uint32_t kept = 0;
     do {
-      driver::yield();
+      if (kept++ < switch_turns && !everyone.awaits_neighbour()) {
+        driver::pause();
+      } else {
+        kept = 0;
+        driver::yield();
+      }
       if (everyone.met()) return true;
     } while (driver::now_ns() < end);
     return false;

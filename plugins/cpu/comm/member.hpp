@@ -138,7 +138,8 @@ class Member {
   struct Peer {
     int32_t process = 0;
     system::Fd watched{};
-    std::string abroad{};  // "process 12 on host b"; "": a mate
+    std::string abroad{};    // "process 12 on host b"; "": a mate
+    bool neighbour = false;  // may run where this rank may
   };
 
   Status sleep(Condition& condition);
