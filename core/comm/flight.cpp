@@ -61,10 +61,17 @@ class Noting {
 
 }  // namespace
 
+// A word of two halves is put together in a register: halves that are written to memory and read there as one word are waited for.
 void Flight::put(uint64_t index, const Operation& operation) noexcept {
-  const auto words = std::bit_cast<Words>(operation);
+  const auto both = [](uint32_t first, uint32_t second) {
+    return std::bit_cast<uint64_t>(std::array<uint32_t, 2>{first, second});
+  };
   Slot& slot = ring_[index % kept];
-  for (size_t i = 0; i < words.size(); ++i) slot[i].store(words[i], std::memory_order_release);
+  size_t i = 0;
+  for (const uint64_t word :
+       {operation.group, operation.count, operation.at_ns, both(operation.kind, operation.dtype),
+        both(operation.reduce, static_cast<uint32_t>(operation.peer))})
+    slot[i++].store(word, std::memory_order_release);
 }
 
 Flight::Operation Flight::at(uint64_t index) const noexcept {

@@ -137,7 +137,8 @@ Status Hierarchical::submit(Stream& stream, std::span<const CommOp> group, std::
 }
 
 void Hierarchical::call_witness(Stream& stream) {
-  runtime::call_witness(runtime::timeline_of(stream), {shared_from_this(), this});
+  runtime::call_witness(runtime::timeline_of(stream),
+                        std::shared_ptr<runtime::Witness>(shared_from_this(), this));
 }
 
 // What goes flat comes first. Messages are not waited for before the routed operations, because the peer's side of one may

@@ -35,6 +35,7 @@ Result<std::shared_ptr<detail::CommState>> Native::join(const std::shared_ptr<de
                                                         const Store& store, uint32_t rank, uint32_t size,
                                                         CommOptions options) {
   auto made = std::make_shared<Native>(device, store);
+  made->self_ = made;
   made->api_ = device->plugin->comm;
   made->rank = rank;
   made->size = size;
@@ -114,7 +115,7 @@ Status Native::submit(Stream& stream, std::span<const CommOp> group, std::option
   if (!line.healthy()) return detail::stream_poison(line);
   static_assert(sizeof(CommOp) == sizeof(tn_comm_op));
   line.touch();
-  runtime::call_witness(runtime::timeline_of(line), {shared_from_this(), this});
+  runtime::call_witness(runtime::timeline_of(line), self_);
   flight_.note(group);
   tn_error error = no_error();
   const int32_t code = api_->submit(handle, line.handle, reinterpret_cast<const tn_comm_op*>(group.data()),
@@ -149,6 +150,7 @@ bool Native::settled(Error& failure) noexcept {
 Result<std::shared_ptr<detail::CommState>> Native::part(std::span<const uint32_t> members,
                                                         const std::string& called) {
   auto made = std::make_shared<Native>(device, store);
+  made->self_ = made;
   made->api_ = api_;
   made->rank = static_cast<uint32_t>(std::find(members.begin(), members.end(), rank) - members.begin());
   made->size = static_cast<uint32_t>(members.size());

@@ -40,6 +40,7 @@ class Native final : public detail::CommState, public runtime::Witness {
   // What a function of the table says of the handle, which is not destroyed meanwhile.
   Status asked(int32_t (*ask)(tn_comm*, tn_error*));
 
+  std::weak_ptr<runtime::Witness> self_{};  // kept, so that a submit counts nothing
   const tn_comm_api* api_ = nullptr;
   std::atomic<tn_comm*> handle_{nullptr};
   uint64_t serial_ = 0;        // among those of its name; of a part: its whole's

@@ -140,7 +140,7 @@ void drop(Timeline& line) noexcept {
 
 Timeline::~Timeline() { delete poison.load(); }
 
-void call_witness(Timeline& line, const std::shared_ptr<Witness>& witness) {
+void call_witness(Timeline& line, const std::weak_ptr<Witness>& witness) {
   const auto is_it = [&](const std::weak_ptr<Witness>& known) {
     return !known.owner_before(witness) && !witness.owner_before(known);
   };

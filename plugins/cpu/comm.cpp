@@ -43,9 +43,10 @@ tn_comm_limits taken_by_all() {
   return out;
 }
 
-Window window_of(const tn_span& span) {
-  if (span.space == TN_SPACE_MEMORY) return author::object<Memory>(span.memory).window(span.offset);
-  return {.kind = Window::personal, .address = span.offset};
+void find_window(const tn_span& span, Window& out) {
+  if (span.space == TN_SPACE_MEMORY) return author::object<Memory>(span.memory).find_window(span.offset, out);
+  out.kind = Window::personal;
+  out.address = span.offset;
 }
 
 }  // namespace
@@ -135,7 +136,7 @@ Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   Pending& pending = pending_[number % depth];
   const comm::Maker maker{.rank = ticket_.rank,
                           .size = ticket_.size,
-                          .window_of = window_of,
+                          .find_window = find_window,
                           .address_of = author::data_of<Memory>};
   TN_TRY(comm::make_group(maker, ops, pending.group));
   pending.number = number;
@@ -169,7 +170,8 @@ bool Comm::done_at_once(const Stream& stream, Pending& pending) {
   const comm::Group& group = pending.group;
   comm::Collector& collector = standing_->collector;
   comm::Member& member = *standing_->member;
-  if (!member.enter(Memory::shared_given_back()).ok()) return false;
+  if (!member.enter(Memory::shared_given_back(), collector.reaches_others(group.operations)).ok())
+    return false;
   collector.begin(group.operations, group.sequence);
   pending.begun = true;
   try {
@@ -178,7 +180,7 @@ bool Comm::done_at_once(const Stream& stream, Pending& pending) {
       if (!ended.ok()) return false;
       if (!*ended) continue;
       member.leave();
-      count(pending.number);
+      turns_->advance(pending.number);  // who submits is not in finish(): nobody ends this object meanwhile
       late_ = 0;
       return true;
     }
@@ -202,7 +204,9 @@ Status Comm::perform(Pending& pending) {
   comm::Member& member = *standing_->member;
   Status done;
   try {
-    done = member.enter(Memory::shared_given_back());
+    const comm::Group& group = pending.group;
+    const bool reaches = !group.letters.empty() || standing_->collector.reaches_others(group.operations);
+    done = member.enter(Memory::shared_given_back(), reaches);
     if (done.ok()) done = carry_out(pending);
   } catch (const std::bad_alloc&) {
     done = no_memory();

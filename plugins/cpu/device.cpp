@@ -73,14 +73,14 @@ Result<std::unique_ptr<Memory>> Memory::share(uint64_t bytes, int node, std::ato
   return memory;
 }
 
-comm::Window Memory::window(uint64_t offset) const noexcept {
-  comm::Window window{.kind = comm::Window::personal, .offset = offset};
-  window.address = reinterpret_cast<uint64_t>(data_ + offset);
-  if (!file_) return window;
-  window.kind = comm::Window::shared;
-  window.number = file_.get();
-  window.inode = inode_;
-  return window;
+void Memory::find_window(uint64_t offset, comm::Window& out) const noexcept {
+  out.kind = comm::Window::personal;
+  out.offset = offset;
+  out.address = reinterpret_cast<uint64_t>(data_ + offset);
+  if (!file_) return;
+  out.kind = comm::Window::shared;
+  out.number = file_.get();
+  out.inode = inode_;
 }
 
 Memory::~Memory() {

@@ -31,8 +31,8 @@ class Memory {
   std::byte* data() const noexcept { return data_; }
   uint64_t bytes() const noexcept { return bytes_; }
   Result<uint64_t> address() { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(data_)); }
-  // How other ranks find byte `offset`. [any-thread; does not block; cannot fail]
-  comm::Window window(uint64_t offset) const noexcept;
+  // How other ranks find byte `offset`, in `out`, which is empty. [any-thread; does not block; cannot fail]
+  void find_window(uint64_t offset, comm::Window& out) const noexcept;
   // How often shared memory was given back in this process. [any-thread; does not block; cannot fail]
   static uint32_t shared_given_back() noexcept { return given_back_.load(std::memory_order_relaxed); }
 

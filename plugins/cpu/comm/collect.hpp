@@ -71,6 +71,10 @@ class Collector {
   Status finish(std::span<const Operation> operations);
   // What comes next waits for nobody.
   bool may_advance() const noexcept { return bridge_ == nullptr && (phase_ == 0 || way_ != Way::staged); }
+  // Whether a group of these operations may touch memory of other ranks, or else the segment alone.
+  bool reaches_others(std::span<const Operation> operations) const noexcept {
+    return bridge_ != nullptr || bytes_brought(operations) > Board::eager_bytes;
+  }
   // What a rank brings, and no other host has a part in it.
   bool is_small(std::span<const Operation> operations, uint64_t most_bytes) const noexcept;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // group.cpp: checking operations and resolving them.
 //
+// This is on the way of every small group, where copies of what was just written in smaller parts cost as much as the rest: an
+// operation is filled where it stays.
 // Invariant: sizes are computed without overflow, and an empty operation is as legal as any.
 #include "group.hpp"
 
@@ -20,6 +22,9 @@ struct Bytes {
   uint64_t count = 0;
 };
 
+// Every operation begins as a copy of it, which is quicker than being zeroed.
+const Operation blank{};
+
 // One operation of a submit while it is looked at.
 class Reader {
  public:
@@ -27,15 +32,16 @@ class Reader {
       : maker_(maker), op_(op), index_(index), out_(out), width_(width_of(op.dtype)) {}
 
   Status read() {
-    sides_ = TN_TRY(author::comm_sides(op_, index_, maker_.rank, maker_.size));
+    const Result<author::CommSides> sides = author::comm_sides(op_, index_, maker_.rank, maker_.size);
+    if (!sides.ok()) return Status(Error(sides.error()));
     switch (op_.kind) {
       case TN_COMM_SEND:
       case TN_COMM_RECV:
-        return read_letter();
+        return read_letter(*sides);
       case TN_COMM_ALL_TO_ALL_V:
-        return read_letters();
+        return read_letters(*sides);
       default:
-        return read_collective();
+        return read_collective(*sides);
     }
   }
 
@@ -57,28 +63,29 @@ class Reader {
     return {.kind = Window::personal, .address = reinterpret_cast<uint64_t>(at)};
   }
 
-  Status read_letter() {
+  Status read_letter(const author::CommSides& sides) {
     const bool sends = op_.kind == TN_COMM_SEND;
     const tn_span& span = sends ? op_.send : op_.recv;
-    const Bytes bytes = side(span, sends ? sides_.send : sides_.recv);
+    const Bytes bytes = side(span, sends ? sides.send : sides.recv);
     Letter letter{.sends = sends,
                   .peer = static_cast<uint32_t>(op_.peer),
                   .dtype = op_.dtype,
                   .count = op_.count,
                   .bytes = bytes.count,
                   .data = bytes.at};
-    if (sends && bytes.count != 0) letter.window = maker_.window_of(span);
+    if (sends && bytes.count != 0) maker_.find_window(span, letter.window);
     out_.letters.push_back(letter);
     return {};
   }
 
   // A message to and from each rank; the card says that the group has one.
-  Status read_letters() {
+  Status read_letters(const author::CommSides& sides) {
     const std::span sends(op_.send_counts, maker_.size), receives(op_.recv_counts, maker_.size);
-    const Bytes send = side(op_.send, sides_.send), recv = side(op_.recv, sides_.recv);
-    const bool in_place = !author::sides_apart(sides_, send.at, recv.at);
+    const Bytes send = side(op_.send, sides.send), recv = side(op_.recv, sides.recv);
+    const bool in_place = !author::sides_apart(sides, send.at, recv.at);
     std::byte* from = in_place ? set_aside(send) : send.at;
-    Window window = send.count == 0 ? Window{} : in_place ? personal(from) : maker_.window_of(op_.send);
+    Window window = in_place && send.count != 0 ? personal(from) : Window{};
+    if (!in_place && send.count != 0) maker_.find_window(op_.send, window);
     std::byte* to = recv.at;
     for (uint32_t q = 0; q < maker_.size; ++q) {
       const uint64_t out = sends[q] * width_, in = receives[q] * width_;
@@ -89,20 +96,21 @@ class Reader {
       window.offset += out;
       window.address += out;
     }
-    return add({.kind = op_.kind, .dtype = op_.dtype});
+    (void)TN_TRY(add());
+    return {};
   }
 
-  Status read_collective() {
-    Operation operation{.kind = op_.kind, .dtype = op_.dtype, .count = op_.count, .width = width_};
+  Status read_collective(const author::CommSides& sides) {
+    Operation& operation = *TN_TRY(add());
+    operation.width = width_;
     if (op_.kind == TN_COMM_BARRIER) {
       operation.dtype = 0;
-      operation.count = 0;
-      return add(operation);
+      return {};
     }
+    operation.count = op_.count;
     if (is_rooted(op_.kind)) operation.root = op_.peer;
     if (reduces(op_.kind)) TN_TRY(read_reduction(operation));
-    TN_TRY(read_sides(operation));
-    return add(operation);
+    return read_sides(operation, sides);
   }
 
   Status read_reduction(Operation& operation) const {
@@ -125,22 +133,26 @@ class Reader {
     return {};
   }
 
-  Status read_sides(Operation& operation) {
-    const Bytes send = side(op_.send, sides_.send), recv = side(op_.recv, sides_.recv);
-    TN_TRY(author::check_in_place(op_, index_, sides_, maker_.rank, send.at, recv.at));
+  Status read_sides(Operation& operation, const author::CommSides& sides) {
+    const Bytes send = side(op_.send, sides.send), recv = side(op_.recv, sides.recv);
+    TN_TRY(author::check_in_place(op_, index_, sides, maker_.rank, send.at, recv.at));
     const bool swaps = op_.kind == TN_COMM_ALL_TO_ALL && send.at == recv.at && send.count != 0;
     operation.send = swaps ? set_aside(send) : send.at;
     operation.recv = recv.at;
-    if (send.count != 0) operation.send_at = swaps ? personal(operation.send) : maker_.window_of(op_.send);
-    if (recv.count != 0) operation.recv_at = maker_.window_of(op_.recv);
+    if (swaps) operation.send_at = personal(operation.send);
+    if (!swaps && send.count != 0) maker_.find_window(op_.send, operation.send_at);
+    if (recv.count != 0) maker_.find_window(op_.recv, operation.recv_at);
     return {};
   }
 
-  Status add(const Operation& operation) {
+  // One more, of this kind and type.
+  Result<Operation*> add() {
     if (out_.operations.size() == Board::most_cards)
       return refuse(TN_UNSUPPORTED, text("more than ", Board::most_cards, " collectives in one group"));
-    out_.operations.push_back(operation);
-    return {};
+    Operation& operation = out_.operations.emplace_back(blank);
+    operation.kind = op_.kind;
+    operation.dtype = op_.dtype;
+    return &operation;
   }
 
   const Maker& maker_;
@@ -148,7 +160,6 @@ class Reader {
   const uint32_t index_;
   Group& out_;
   const uint64_t width_;
-  author::CommSides sides_{};
 };
 
 }  // namespace

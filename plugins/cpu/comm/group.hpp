@@ -64,8 +64,8 @@ using author::reduces;
 // What a group is made against.
 struct Maker {
   uint32_t rank = 0, size = 1;
-  Window (*window_of)(const tn_span& span) = nullptr;       // where the others find it
-  std::byte* (*address_of)(const tn_span& span) = nullptr;  // in this process
+  void (*find_window)(const tn_span& span, Window& out) = nullptr;  // where the others find it
+  std::byte* (*address_of)(const tn_span& span) = nullptr;          // in this process
 };
 // Fills `out`. TN_INVALID for spans that are too short or overlap otherwise than in place; TN_UNSUPPORTED for a mean or
 // factor of bool, and for more than Board::most_cards collectives. [any-thread; may block; may fail]

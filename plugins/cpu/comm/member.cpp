@@ -210,14 +210,17 @@ bool Member::lost(uint32_t rank) noexcept {
   return !same_process(rank) && system::has_ended(peers_[rank].watched, peers_[rank].process);
 }
 
-Status Member::enter(uint32_t freed) {
+// Whoever failed waits for those that may touch its memory: either it sees that they are in, or they see that it failed. Of others
+// it may see late that they are out, and then looks again.
+Status Member::enter(uint32_t freed, bool reaches) {
   if (freed != freed_) slot(rank_).freed.store(freed_ = freed, std::memory_order_relaxed);
-  slot(rank_).inside.store(1, std::memory_order_seq_cst);
+  reaches_ = reaches;
+  slot(rank_).inside.store(1, reaches ? std::memory_order_seq_cst : std::memory_order_relaxed);
   return failed() ? failure() : Status();
 }
 
 void Member::leave() noexcept {
-  slot(rank_).inside.store(0, std::memory_order_seq_cst);
+  slot(rank_).inside.store(0, reaches_ ? std::memory_order_seq_cst : std::memory_order_release);
   if (!failed()) [[likely]]
     return;
   system::wake_all(slot(rank_).inside);

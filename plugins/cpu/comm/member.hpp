@@ -78,9 +78,9 @@ class Member {
   void look_around(size_t ranks) noexcept;
 
   // --- the thread that runs groups ---
-  // From here to `leave` this rank may touch memory of others. `freed`: how often this process has given shared memory back.
-  // The failure, when there is one.
-  Status enter(uint32_t freed);
+  // From here to `leave` this rank is in a group. `freed`: how often this process has given shared memory back; `reaches`: it may
+  // touch memory of others, not only the segment's. The failure, when there is one.
+  Status enter(uint32_t freed, bool reaches);
   // After a failure it also waits until nobody touches this rank's memory any more. [blocks; cannot fail]
   void leave() noexcept;
   // The group that is being done, by the kind of its first operation.
@@ -153,7 +153,7 @@ class Member {
   std::vector<Peer> peers_;
   std::vector<uint32_t> mates_;
   bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, quickly_readable_ = false,
-       crowded_ = true;
+       crowded_ = true, reaches_ = false;
   uint32_t epoch_ = 0, freed_ = 0;
   Condition* meanwhile_ = nullptr;
   uint64_t sequence_ = 0;

@@ -92,7 +92,7 @@ struct Slot {
   std::atomic<uint64_t> awaits[most_ranks / 64];  // whom it waited for when it last looked, one bit each
   // Rarely written.
   alignas(128) std::atomic<int32_t> process;  // 0: has not come
-  std::atomic<uint32_t> inside;               // 1: in a group, and may touch memory of others
+  std::atomic<uint32_t> inside;               // 1: in a group
   std::atomic<uint32_t> settled;              // 1: has looked at all others
   std::atomic<uint32_t> gone;                 // 1: destroyed its communicator
   int32_t descriptor;                         // of the segment in its process, for others to try

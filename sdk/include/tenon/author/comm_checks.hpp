@@ -43,8 +43,17 @@ struct CommSides {
 
 namespace detail {
 
-inline Status refused(const tn_comm_op& op, uint32_t index, const std::string& why) {
+[[gnu::cold, gnu::noinline]] inline Status refused(const tn_comm_op& op, uint32_t index,
+                                                   const std::string& why) {
   return Status(TN_INVALID, text("operation ", index, " (", kind_name(op.kind), "): ", why));
+}
+
+[[gnu::cold, gnu::noinline]] inline Status too_short(const tn_comm_op& op, uint32_t index,
+                                                     const tn_span& span, uint64_t elements,
+                                                     const char* what) {
+  return refused(op, index,
+                 text(what, " has ", span.bytes, " bytes, and ", elements, " elements of ",
+                      dtype_name(op.dtype), " are more"));
 }
 
 // The bytes of `elements`, which `span` must hold.
@@ -53,9 +62,7 @@ inline Result<uint64_t> held(const tn_comm_op& op, uint32_t index, const tn_span
   uint64_t bytes = 0;
   if (!__builtin_mul_overflow(elements, uint64_t{dtype_bits(op.dtype)} / 8, &bytes) && bytes <= span.bytes)
     return bytes;
-  return refused(op, index,
-                 text(what, " has ", span.bytes, " bytes, and ", elements, " elements of ",
-                      dtype_name(op.dtype), " are more"));
+  return too_short(op, index, span, elements, what);
 }
 
 inline Result<uint64_t> total(const tn_comm_op& op, uint32_t index, std::span<const uint64_t> counts) {
