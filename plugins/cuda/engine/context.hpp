@@ -7,6 +7,7 @@
 
 #include "clock.hpp"
 #include "events.hpp"
+#include "pins.hpp"
 
 #include <atomic>
 #include <memory>
@@ -35,6 +36,7 @@ class Context {
   int native_priority(uint32_t priority) const noexcept { return least_ - static_cast<int>(priority); }
   EventPool& events() noexcept { return events_; }
   Clock& clock() noexcept { return clock_; }
+  Pins& pins() noexcept { return pins_; }
   // What its memory moves at most, as published; 0 when the driver does not tell.
   double bytes_per_second() const noexcept { return bytes_per_second_; }
   // Devices that may touch this one's memory, itself first.
@@ -50,7 +52,7 @@ class Context {
   uint64_t used() const noexcept { return static_cast<uint64_t>(used_.load(std::memory_order_relaxed)); }
 
  private:
-  Context(const Driver& driver, uint32_t ordinal) : driver_(driver), ordinal_(ordinal), events_(*this) {}
+  Context(const Driver& driver, uint32_t ordinal) : driver_(driver), ordinal_(ordinal), events_(*this), pins_(driver) {}
   Status retain();
   Status measure();
   void measure_memory();
@@ -65,6 +67,7 @@ class Context {
   double bytes_per_second_ = 0;
   std::vector<CUdevice> accessors_{};
   EventPool events_;
+  Pins pins_;
   Clock clock_;
   std::atomic<int64_t> used_{0};
   mutable std::atomic<const Error*> lost_{nullptr};

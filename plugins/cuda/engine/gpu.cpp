@@ -82,13 +82,18 @@ void Gpu::leave_busy(CUstream stream) {
 }
 
 void Gpu::rank_joins() {
+  context_->pins().rank_joins();
   const std::lock_guard lock(mutex_);
   ++ranks_joined_;
 }
 
 void Gpu::rank_leaves() {
-  const std::lock_guard lock(mutex_);
-  --ranks_joined_;
+  {
+    const std::lock_guard lock(mutex_);
+    --ranks_joined_;
+  }
+  const Bound bound(context_->driver(), context_->handle());
+  context_->pins().rank_leaves();
 }
 
 // A stream being captured counts as busy: to query it would break the capture.

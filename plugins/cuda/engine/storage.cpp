@@ -181,7 +181,7 @@ class Pinned final : public Storage {
   explicit Pinned(std::shared_ptr<Context> context) : context_(std::move(context)) {}
   ~Pinned() override {
     const Bound bound(context_->driver(), context_->handle());
-    if (whole_ != nullptr) context_->driver().cuMemFreeHost(whole_);
+    if (whole_ != nullptr) context_->pins().end(whole_, bytes_);
   }
 
   CUdeviceptr address() const noexcept override { return address_; }
@@ -193,21 +193,26 @@ class Pinned final : public Storage {
   Status pin(uint64_t bytes, uint64_t alignment) {
     constexpr uint64_t page = 4096;  // what the driver aligns to by itself
     const uint64_t slack = alignment > page ? alignment : 0;
-    const Bound bound(context_->driver(), context_->handle());
-    const CUresult result =
-        context_->driver().cuMemHostAlloc(&whole_, bytes + slack, CU_MEMHOSTALLOC_PORTABLE);
-    if (result != CUDA_SUCCESS) {
-      whole_ = nullptr;
-      return short_of_host(*context_, result, bytes);
-    }
+    bytes_ = bytes + slack;
+    whole_ = context_->pins().again(bytes_);
+    if (whole_ == nullptr) TN_TRY(take(bytes));
     const auto start = reinterpret_cast<uintptr_t>(whole_);
     address_ = slack == 0 ? start : round_up(start, alignment);
     return {};
   }
 
  private:
+  Status take(uint64_t asked) {
+    const Bound bound(context_->driver(), context_->handle());
+    const CUresult result = context_->driver().cuMemHostAlloc(&whole_, bytes_, CU_MEMHOSTALLOC_PORTABLE);
+    if (result == CUDA_SUCCESS) return {};
+    whole_ = nullptr;
+    return short_of_host(*context_, result, asked);
+  }
+
   std::shared_ptr<Context> context_;
   void* whole_ = nullptr;
+  uint64_t bytes_ = 0;
   CUdeviceptr address_ = 0;
 };
 

@@ -155,9 +155,11 @@ CUresult cuMemHostAlloc(void** out, size_t bytes, unsigned flags) {
   });
 }
 
+// Waits for all streams of the context, as the real one does.
 CUresult cuMemFreeHost(void* at) {
-  return call_in_context([&](Driver& d, Lock&, Context&) {
+  return call_in_context([&](Driver& d, Lock& lock, Context& context) {
     check_unsafe(d);
+    wait_shut(d, lock, last_tasks(d, context));
     d.memory.free_host(at);
   });
 }
