@@ -135,9 +135,10 @@ Result<comm::Wishes> wishes_of(const author::Host& host) {
   comm::Wishes out{.prefers_nccl = carrier == "nccl"};
   if (enrolling == "0") return out;
   if (enrolling != "1" && enrolling != "windows") {
-    return Status(TN_INVALID, text("option cuda.register is '", enrolling,
-                                   "': 1 to have every rank's memory registered with NCCL, 'windows' where all "
-                                   "ranks bring memory alike, or 0"));
+    return Status(TN_INVALID,
+                  text("option cuda.register is '", enrolling,
+                       "': 1 to have every rank's memory registered with NCCL, 'windows' where all "
+                       "ranks bring memory alike, or 0"));
   }
   out.enrolling = enrolling == "1" ? comm::Enrolling::buffers : comm::Enrolling::windows;
   return out;

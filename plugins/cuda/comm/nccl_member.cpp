@@ -77,11 +77,10 @@ Status NcclMember::enroll(std::span<Memory* const> memories) {
 Status NcclMember::enroll_window(Memory& memory) {
   Status made = handle_->enroll_window(memory, Patience(ticket_.timeout_ns), [this] { return health(); });
   if (made.code() != TN_TIMEOUT) return made;
-  return Status(
-      TN_PEER_LOST,
-      text("rank ", ticket_.rank, " of communicator '", ticket_.name,
-           "' waited in vain for the others to make a window of ", memory.pages(), " bytes, for ",
-           ticket_.timeout_ns / 1'000'000, " ms: with cuda.register = windows all ranks bring memory alike"));
+  return Status(TN_PEER_LOST, text("rank ", ticket_.rank, " of communicator '", ticket_.name,
+                                   "' waited in vain for the others to make a window of ", memory.pages(),
+                                   " bytes, for ", ticket_.timeout_ns / 1'000'000,
+                                   " ms: with cuda.register = windows all ranks bring memory alike"));
 }
 
 // What is sent from where something is received is sent from a copy. A graph would come back to that copy when others use it.

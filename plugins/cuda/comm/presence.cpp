@@ -53,8 +53,8 @@ Status check_nccl(std::span<const Presence> ranks) {
 }  // namespace
 
 std::string Presence::told() const {
-  return text(process, " ", size, " ", deterministic ? 1 : 0, " ", prefers_nccl ? 1 : 0, " ", static_cast<int>(enrolling),
-              " ", nccl, "\n", host, "\n", device, "\n", why);
+  return text(process, " ", size, " ", deterministic ? 1 : 0, " ", prefers_nccl ? 1 : 0, " ",
+              static_cast<int>(enrolling), " ", nccl, "\n", host, "\n", device, "\n", why);
 }
 
 Result<Presence> Presence::heard(const std::string& told) {

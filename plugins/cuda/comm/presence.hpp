@@ -18,13 +18,13 @@ enum class Enrolling : uint8_t { none, buffers, windows };
 
 struct Presence {
   uint64_t process = 0;
-  uint32_t size = 0;             // ranks that this one was told of
-  bool deterministic = false;    // wants the same bits always
-  bool prefers_nccl = false;     // also among threads
+  uint32_t size = 0;                      // ranks that this one was told of
+  bool deterministic = false;             // wants the same bits always
+  bool prefers_nccl = false;              // also among threads
   Enrolling enrolling = Enrolling::none;  // wished for
-  uint32_t nccl = 0;             // version; 0: none
-  std::string host{}, device{};  // of no two machines; of no two devices of a machine
-  std::string why{};             // there is no NCCL
+  uint32_t nccl = 0;                      // version; 0: none
+  std::string host{}, device{};           // of no two machines; of no two devices of a machine
+  std::string why{};                      // there is no NCCL
 
   // One line for each. [any-thread; does not block; may fail]
   std::string told() const;

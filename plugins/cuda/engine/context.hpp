@@ -52,7 +52,8 @@ class Context {
   uint64_t used() const noexcept { return static_cast<uint64_t>(used_.load(std::memory_order_relaxed)); }
 
  private:
-  Context(const Driver& driver, uint32_t ordinal) : driver_(driver), ordinal_(ordinal), events_(*this), pins_(driver) {}
+  Context(const Driver& driver, uint32_t ordinal)
+      : driver_(driver), ordinal_(ordinal), events_(*this), pins_(driver) {}
   Status retain();
   Status measure();
   void measure_memory();

@@ -293,7 +293,8 @@ ncclResult_t ncclCommDeregister(const ncclComm_t handle, void* registration) {
   });
 }
 // Stands once all ranks have brought as many bytes; the handle is there only then.
-ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* out, int flags) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* out,
+                                    int flags) {
   return call([&](State& s) {
     Comm& comm = ready_comm(s, handle);
     require(out != nullptr && flags == NCCL_WIN_COLL_SYMMETRIC);

@@ -127,7 +127,8 @@ TEST_CASE("presence: what is told is heard as it was") {
   CHECK(heard->told() == mine.told());
   CHECK(heard->why == mine.why);
   CHECK(heard->device == mine.device);
-  for (const char* broken : {"", "1 2 3", "1 2 x 0 5\nhost\ndevice\n", "1 2 0 0 3 5\nhost\ndevice\n", "1 2 0 0 5\n"})
+  for (const char* broken :
+       {"", "1 2 3", "1 2 x 0 5\nhost\ndevice\n", "1 2 0 0 3 5\nhost\ndevice\n", "1 2 0 0 5\n"})
     CHECK(Presence::heard(broken).code() == TN_MISMATCH);
 }
 
