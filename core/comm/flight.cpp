@@ -63,6 +63,7 @@ class Noting {
 
 // A word of two halves is put together in a register: halves that are written to memory and read there as one word are waited for.
 void Flight::put(uint64_t index, const Operation& operation) noexcept {
+  static_assert(sizeof(Operation) == sizeof(Words), "a new member is put here, too");
   const auto both = [](uint32_t first, uint32_t second) {
     return std::bit_cast<uint64_t>(std::array<uint32_t, 2>{first, second});
   };

@@ -24,8 +24,8 @@ constexpr uint64_t hands_off_ns = 1'000'000'000;
 // for so long.
 constexpr uint32_t moment_turns = 512;
 constexpr uint64_t moment_ns = 20'000;
-// Of those of a crowded wait, each with a look at the clock: some microseconds, in which ranks that share another processor take turns
-// there. Where only such are awaited, giving this one away would bring them no sooner, and this rank back later.
+// Of those of a crowded wait, each with a look at the clock: some microseconds, in which ranks that share another processor take
+// turns there. Where only such are awaited, giving this one away would bring them no sooner, and this rank back later.
 constexpr uint32_t switch_turns = 64;
 
 }  // namespace

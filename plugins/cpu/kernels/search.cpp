@@ -10,6 +10,7 @@
 #include <tenon/author/text.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <iterator>
 #include <limits>
@@ -146,12 +147,12 @@ struct WaySearch::Trial {
   std::vector<double> runs{};  // ns of each, in the order of the rounds
 
   double best() const { return std::ranges::min(runs); }
+  bool fails() const { return !std::isfinite(std::ranges::max(runs)); }
   // The median of how often as long as `other`'s this one's runs took, round by round: what slows down some rounds slows both ways.
   // A way that fails takes for ever.
   double beside(const Trial& other) const {
-    constexpr double for_ever = std::numeric_limits<double>::infinity();
-    if (best() == for_ever) return for_ever;
-    if (other.best() == for_ever) return 0;
+    if (fails()) return std::numeric_limits<double>::infinity();
+    if (other.fails()) return 0;
     std::vector<double> ratios;
     for (size_t i = 0; i < std::min(runs.size(), other.runs.size()); ++i)
       ratios.push_back(runs[i] / other.runs[i]);
@@ -273,8 +274,8 @@ WayChoice WaySearch::measure(const Problem& problem, const std::vector<size_t>& 
     words += text(words.empty() ? "" : ", ", problem.ways[trial->way].name, " ", trial->best() / ms, " ms");
     if (trial->beside(*best) < better) best = trial.get();
   }
+  if (best->fails()) return by_table;
   const double ns = best->best();
-  if (!(ns < std::numeric_limits<double>::infinity())) return by_table;
   const Finding finding{problem.ways[best->way].name, ns};
   crew_.host.log(TN_LOG_INFO, text("search: ", finding.way, " of ", words, ": ", key));
   cache_.keep(key, finding);

@@ -145,9 +145,13 @@ Status NcclHandle::enroll_window(Memory& memory, const Patience& patience, const
                                                           NCCL_WIN_COLL_SYMMETRIC),
                           "ncclCommWindowRegister", comm);
   }));
-  TN_TRY(settle(patience, over));
-  let_go_with(memory);
-  return {};
+  Status made = settle(patience, over);
+  if (made.ok()) {
+    let_go_with(memory);
+    return made;
+  }
+  abort();  // the library may be at the memory still, which its caller may free
+  return made;
 }
 
 void NcclHandle::let_go_with(Memory& memory) {

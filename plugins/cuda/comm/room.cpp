@@ -130,6 +130,11 @@ void Room::leave(uint32_t rank) {
   }
 }
 
+void Room::forsake_words() {
+  const std::lock_guard lock(mutex_);
+  words_forsaken_ = true;
+}
+
 void Room::fail(Error why) {
   const std::lock_guard lock(mutex_);
   end(std::move(why));

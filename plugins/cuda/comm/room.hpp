@@ -41,6 +41,8 @@ class Room {
   bool spans_devices();
   // Goes; the others are told when they miss it. [one thread; does not block; cannot fail]
   void leave(uint32_t rank);
+  // A rank goes with work on its way that has to do with the words: nobody else gets them. [any-thread; does not block; cannot fail]
+  void forsake_words();
   void fail(Error why);
 
   // Whether a group of these parts can be brought now. TN_UNSUPPORTED: it never can. [rank's thread; does not block; may fail]
@@ -95,7 +97,7 @@ class Room {
   std::condition_variable changed_, watched_;
   std::string name_{};
   std::vector<Seat> seats_{};
-  bool stands_ = false, closing_ = false;
+  bool stands_ = false, closing_ = false, words_forsaken_ = false;
   std::optional<Error> failure_{};
   std::unique_ptr<Storage> words_{};
   std::vector<Lane> lanes_{};  // of collectives; then of messages, by sender and receiver

@@ -35,6 +35,7 @@ Threads::~Threads() { leave(); }
 
 void Threads::leave() {
   if (!std::exchange(seated_, false)) return;
+  if (!seen_out(*ticket_.gpu, end_, 0)) room_->forsake_words();
   room_->leave(ticket_.rank);
   ticket_.gpu->rank_leaves();
 }

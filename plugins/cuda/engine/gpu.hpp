@@ -70,8 +70,8 @@ class Gpu {
   // An entry of a module of this device, ready to be launched; the context is current. [any-thread; may block; may fail]
   Result<CUfunction> entry(CUmodule module, const char* name) const;
 
-  // While ranks that share this process are joined no code is unloaded, and no page-locked memory given back (pins.hpp): a driver that
-  // does either waits for all streams, and may wait for one that waits for the rank which asks. An unload under way is waited for.
+  // While ranks that share this process are joined no code is unloaded, and page-locked memory is kept (pins.hpp): a driver that
+  // ends either waits for all streams, and may wait for one that waits for the rank which asks. An unload under way is waited for.
   // [any-thread; may block; cannot fail]
   void rank_joins();
   void rank_leaves();

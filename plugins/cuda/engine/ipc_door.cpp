@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
 
@@ -78,31 +79,49 @@ Result<std::unique_ptr<Door>> Door::open(Find find) {
   return out;
 }
 
+// A child that this process forked has no such thread, and shares the bell.
 Door::~Door() {
   if (!thread_.joinable()) return;
+  if (getpid() != process_) return thread_.detach();
   const uint64_t one = 1;
   (void)!write(bell_.get(), &one, sizeof one);
   thread_.join();
 }
 
-// Where no descriptor is left for a guest, the door is looked at again a little later.
+// Where no descriptor is left for a guest, the door is looked at again a little later. Only what there is is watched: a process may
+// have a limit below all places.
 void Door::serve() noexcept {
   constexpr int a_little = 50;
   bool crowded = false;
   for (;;) {
     std::array<pollfd, most_guests + 2> watched{};
-    for (size_t i = 0; i < most_guests; ++i) watched[i] = {guests_[i].get(), POLLIN, 0};
-    pollfd& bell = watched[most_guests] = {bell_.get(), POLLIN, 0};
-    pollfd& door = watched[most_guests + 1] = {crowded ? -1 : listener_.get(), POLLIN, 0};
-    if (poll(watched.data(), watched.size(), crowded ? a_little : -1) < 0) continue;
-    if (bell.revents != 0) return;
-    for (size_t i = 0; i < most_guests; ++i) {
-      if (watched[i].revents == 0) continue;
-      answer(guests_[i]);
-      guests_[i] = Fd();
+    std::array<Fd*, most_guests + 2> guests{};
+    nfds_t count = 0;
+    watched[count++] = {bell_.get(), POLLIN, 0};
+    watched[count++] = {crowded ? -1 : listener_.get(), POLLIN, 0};
+    for (Fd& guest : guests_) {
+      if (!guest) continue;
+      guests[count] = &guest;
+      watched[count++] = {guest.get(), POLLIN, 0};
     }
-    crowded = door.revents != 0 && !admit();
+    const bool asked = poll(watched.data(), count, crowded ? a_little : -1) >= 0;
+    if (asked ? watched[0].revents != 0 : is_rung()) return;
+    if (!asked) continue;
+    for (nfds_t i = 2; i < count; ++i) {
+      if (watched[i].revents == 0) continue;
+      answer(*guests[i]);
+      *guests[i] = Fd();
+    }
+    crowded = watched[1].revents != 0 && !admit();
   }
+}
+
+// Where the system would not watch, which it is asked for again a little later.
+bool Door::is_rung() const noexcept {
+  uint64_t rings = 0;
+  if (read(bell_.get(), &rings, sizeof rings) == sizeof rings) return true;
+  if (errno != EINTR) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return false;
 }
 
 // False when the system has nothing to admit a guest with.

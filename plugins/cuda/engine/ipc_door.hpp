@@ -38,6 +38,7 @@ class Door {
 
   explicit Door(Find find) : find_(std::move(find)) {}
   void serve() noexcept;
+  bool is_rung() const noexcept;
   bool admit() noexcept;
   void answer(const Fd& guest) noexcept;
 
@@ -46,6 +47,7 @@ class Door {
   Fd listener_{}, bell_{};
   std::array<Fd, most_guests> guests_{};  // of the thread
   size_t admitted_ = 0;
+  const pid_t process_ = getpid();
   std::thread thread_{};
 };
 

@@ -42,6 +42,14 @@ Status gone(const std::string& who) {
                                    "the memory is there; ask for a new one"));
 }
 
+// The connection ended without an answer.
+Status turned_away() {
+  return Status(
+      TN_NOT_FOUND,
+      "the process that wrote this ticket has ended, has closed its device, or had too many others to "
+      "answer: open the ticket again, and ask for a new one if that fails");
+}
+
 Status silent(const std::string& who, const Patience& patience) {
   return Status(TN_TIMEOUT, text(who, " did not answer for ", patience.words(),
                                  ": see whether it is stopped or starved, and open the ticket again"));
@@ -96,7 +104,7 @@ Status wait_for(const Fd& socket, const Peer& peer, const Patience& patience) {
   }
 }
 
-// The descriptor that came with a message; the kernel has dropped what there was no room for.
+// The descriptor that came with a message; the kernel has closed what there was no room for.
 Fd descriptor_in(msghdr& message) {
   const cmsghdr* const head = CMSG_FIRSTHDR(&message);
   if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS ||
@@ -115,10 +123,10 @@ Result<Parcel> read_answer(const Fd& socket) {
   message.msg_iov = &words;
   message.msg_iovlen = 1;
   message.msg_control = room.data();
-  message.msg_controllen = room.size();
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // of one: padding would have room for a second
   const ssize_t came = recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  Parcel out{.pages = came > 0 ? descriptor_in(message) : Fd(), .extent = answer.extent};
-  if (came <= 0) return gone("the process that wrote this ticket");
+  Parcel out{.pages = came >= 0 ? descriptor_in(message) : Fd(), .extent = answer.extent};
+  if (came <= 0) return turned_away();
   if (came != sizeof answer || answer.mark != answer_mark) {
     return Status(
         TN_VERSION,
@@ -150,8 +158,7 @@ Result<Parcel> visit(const Bits& name, const Ask& ask, uint64_t patience_ns) {
                        static_cast<int64_t>(peer.user), "'s, and this one user ",
                        static_cast<int64_t>(geteuid()), "'s: run both as one user, or this one as root"));
   }
-  if (send(socket.get(), &ask, sizeof ask, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof ask)
-    return gone("the process that wrote this ticket");
+  if (send(socket.get(), &ask, sizeof ask, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof ask) return turned_away();
   TN_TRY(wait_for(socket, peer, patience));
   return read_answer(socket);
 }

@@ -21,6 +21,7 @@ Result<ipc::Listing> Memory::listing() {
     offer.extent.offset = share.offset;
     offer.pages = std::move(share.pages);
   }
+  partings_.reserve(partings_.size() + 1);  // so that what is listed is withdrawn for certain
   listing_ = TN_TRY(gpu_->exports().add(std::move(offer)));
   partings_.emplace_back([this] { gpu_->exports().withdraw(listing_->number); });
   return *listing_;

@@ -1,43 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-// pins.hpp: page-locked blocks of the host that are used again instead of being given back, for as long as ranks are joined.
+// pins.hpp: page-locked blocks of the host that are kept instead of being given back, for as long as ranks are joined.
 //
 // A driver that gives such memory back waits for all streams. While ranks share this process one of those may wait for the very
 // rank whose thread gives it back: for the words of a part of a communicator, say, whose last rank goes.
-// Invariant: without ranks nothing is kept; a block belongs to who asked for it, to this, or to the driver.
+// Invariant: without ranks nothing is kept. Only a block that nothing on its way uses is handed out again; the others are kept up to
+// a bound, beyond which giving back waits after all.
 #pragma once
 
 #include "../driver.hpp"
 
-#include <map>
+#include <algorithm>
 #include <mutex>
+#include <new>
+#include <vector>
 
 namespace tenon::cuda {
 
 class Pins {
  public:
+  static constexpr uint64_t most_idle_bytes = 256 << 20;  // of what is not handed out again
+
   explicit Pins(const Driver& driver) : driver_(driver) {}
   Pins(const Pins&) = delete;
   Pins& operator=(const Pins&) = delete;
 
-  // A kept block of that many bytes; nullptr: there is none. [any-thread; does not block; cannot fail]
+  // A kept block of that many bytes that nothing uses; nullptr: there is none. [any-thread; does not block; cannot fail]
   void* again(uint64_t bytes) noexcept {
     const std::lock_guard lock(mutex_);
-    const auto found = kept_.find(bytes);
+    const auto found =
+        std::ranges::find_if(kept_, [&](const Kept& one) { return one.unused && one.bytes == bytes; });
     if (found == kept_.end()) return nullptr;
-    void* const out = found->second;
-    kept_.erase(found);
+    void* const out = found->block;
+    *found = kept_.back();
+    kept_.pop_back();
     return out;
   }
-  // Ends a block of cuMemHostAlloc's. The context is current. [any-thread; may block; cannot fail]
-  void end(void* block, uint64_t bytes) {
+  // Ends a block of cuMemHostAlloc's. `unused`: nothing on its way uses it. The context is current.
+  // [any-thread; may block; cannot fail]
+  void end(void* block, uint64_t bytes, bool unused) noexcept {
+    if (!keep({block, bytes, unused})) driver_.cuMemFreeHost(block);
+  }
+  // Gives back all that is kept; whether there was any. The context is current. [any-thread; may block; cannot fail]
+  bool release() noexcept {
+    std::vector<Kept> over;
     {
       const std::lock_guard lock(mutex_);
-      if (ranks_ > 0) {
-        kept_.emplace(bytes, block);
-        return;
-      }
+      over.swap(kept_);
+      idle_bytes_ = 0;
     }
-    driver_.cuMemFreeHost(block);
+    for (const Kept& one : over) driver_.cuMemFreeHost(one.block);
+    return !over.empty();
   }
 
   // [any-thread; does not block; cannot fail]
@@ -46,20 +58,38 @@ class Pins {
     ++ranks_;
   }
   // With the last one all that was kept goes. The context is current. [any-thread; may block; cannot fail]
-  void rank_leaves() {
-    std::multimap<uint64_t, void*> over;
+  void rank_leaves() noexcept {
     {
       const std::lock_guard lock(mutex_);
-      if (--ranks_ == 0) over.swap(kept_);
+      if (--ranks_ > 0) return;
     }
-    for (const auto& [bytes, block] : over) driver_.cuMemFreeHost(block);
+    release();
   }
 
  private:
+  struct Kept {
+    void* block;
+    uint64_t bytes;
+    bool unused;
+  };
+
+  bool keep(const Kept& one) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (ranks_ == 0 || (!one.unused && idle_bytes_ + one.bytes > most_idle_bytes)) return false;
+    try {
+      kept_.push_back(one);
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
+    if (!one.unused) idle_bytes_ += one.bytes;
+    return true;
+  }
+
   const Driver& driver_;
   std::mutex mutex_{};  // of what follows
   size_t ranks_ = 0;
-  std::multimap<uint64_t, void*> kept_{};  // by size
+  uint64_t idle_bytes_ = 0;
+  std::vector<Kept> kept_{};
 };
 
 }  // namespace tenon::cuda

@@ -181,7 +181,7 @@ class Pinned final : public Storage {
   explicit Pinned(std::shared_ptr<Context> context) : context_(std::move(context)) {}
   ~Pinned() override {
     const Bound bound(context_->driver(), context_->handle());
-    if (whole_ != nullptr) context_->pins().end(whole_, bytes_);
+    if (whole_ != nullptr) context_->pins().end(whole_, bytes_, unused_);
   }
 
   CUdeviceptr address() const noexcept override { return address_; }
@@ -189,6 +189,7 @@ class Pinned final : public Storage {
     return Status(TN_UNSUPPORTED,
                   "pinned host memory belongs to one process: export device memory, and copy there");
   }
+  void is_unused() noexcept override { unused_ = true; }
 
   Status pin(uint64_t bytes, uint64_t alignment) {
     constexpr uint64_t page = 4096;  // what the driver aligns to by itself
@@ -204,7 +205,11 @@ class Pinned final : public Storage {
  private:
   Status take(uint64_t asked) {
     const Bound bound(context_->driver(), context_->handle());
-    const CUresult result = context_->driver().cuMemHostAlloc(&whole_, bytes_, CU_MEMHOSTALLOC_PORTABLE);
+    const auto ask = [&] {
+      return context_->driver().cuMemHostAlloc(&whole_, bytes_, CU_MEMHOSTALLOC_PORTABLE);
+    };
+    CUresult result = ask();
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && context_->pins().release()) result = ask();
     if (result == CUDA_SUCCESS) return {};
     whole_ = nullptr;
     return short_of_host(*context_, result, asked);
@@ -214,6 +219,7 @@ class Pinned final : public Storage {
   void* whole_ = nullptr;
   uint64_t bytes_ = 0;
   CUdeviceptr address_ = 0;
+  bool unused_ = false;
 };
 
 }  // namespace

@@ -34,6 +34,9 @@ class Storage {
   virtual uint64_t pages() const noexcept { return 0; }
   // TN_UNSUPPORTED for what no other process can have. [any-thread; may block; may fail]
   virtual Result<Share> share() = 0;
+  // Nothing on its way uses it any more: it may be handed out again, where giving it back would take long.
+  // [owner's thread; does not block; cannot fail]
+  virtual void is_unused() noexcept {}
 };
 
 // Whole pages of their own. [any-thread; may block; may fail]

@@ -403,3 +403,26 @@ TEST_CASE("comm: parts of a communicator end and fail by themselves") {
     CHECK(summed[rank.rank].message() == "");
   });
 }
+
+TEST_CASE("comm: page-locked memory is freed and made while others wait for who does it") {
+  CUDA_DRIVER("");
+  const World world;
+  const Device device = open_device();
+  Outcome summed[3];
+  std::atomic<int> waiting{0};
+  const auto body = [&](Rank& rank) {
+    const bool comes_last = rank.rank == 1;
+    while (comes_last && waiting < 2) std::this_thread::yield();
+    for (int round = 0; comes_last && round < 2; ++round) {
+      tn_memory* pinned = nullptr;
+      must([&](tn_error* e) {
+        return plugin().device->alloc(rank.device, TN_MEMORY_HOST, 1 << 16, 64, &pinned, e);
+      });
+      must([&](tn_error* e) { return plugin().device->free(pinned, e); });
+    }
+    const Outcome said = rank.submit({rank.op(TN_COMM_ALL_REDUCE, 64)});
+    ++waiting;
+    summed[rank.rank] = said.ok() ? rank.finish() : said;
+  };
+  together({device}, 3, body, [&](Rank& rank) { CHECK(summed[rank.rank].message() == ""); });
+}

@@ -193,7 +193,7 @@ TEST_CASE("ipc: an exporter that is stopped is told and answers when it goes on"
   const Device device = open_device();
   CHECK(puppet.tell("a256") == "done");
   const std::string ticket = puppet.tell("x");
-  puppet.send_signal(SIGSTOP);
+  puppet.stop();
   Memory none;
   const Outcome said = try_open_ticket(device, ticket, none);
   puppet.send_signal(SIGCONT);

@@ -87,6 +87,13 @@ class Puppet {
     return out;
   }
   void send_signal(int number) const { kill(pid_, number); }
+  // Until all its threads stand still.
+  void stop() const {
+    send_signal(SIGSTOP);
+    int status = 0;
+    while (waitpid(pid_, &status, WUNTRACED) == pid_ && !WIFSTOPPED(status)) {
+    }
+  }
   void kill_it() {
     send_signal(SIGKILL);
     end();
