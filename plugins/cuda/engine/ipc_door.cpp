@@ -82,7 +82,10 @@ Result<std::unique_ptr<Door>> Door::open(Find find) {
 // A child that this process forked has no such thread, and shares the bell.
 Door::~Door() {
   if (!thread_.joinable()) return;
-  if (getpid() != process_) return thread_.detach();
+  if (getpid() != process_) {
+    thread_.detach();
+    return;
+  }
   const uint64_t one = 1;
   (void)!write(bell_.get(), &one, sizeof one);
   thread_.join();
