@@ -52,7 +52,7 @@ Room::~Room() {
     watched_.notify_all();
   }
   if (watch_.joinable()) watch_.join();
-  if (words_ != nullptr && !words_forsaken_) words_->is_unused();
+  if (words_ != nullptr && !words_forsaken_) words_->mark_unused();
   const std::lock_guard lock(doors_mutex);
   const auto door = doors.find(token_);
   if (door != doors.end() && door->second.expired()) doors.erase(door);

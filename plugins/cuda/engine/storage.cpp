@@ -189,7 +189,7 @@ class Pinned final : public Storage {
     return Status(TN_UNSUPPORTED,
                   "pinned host memory belongs to one process: export device memory, and copy there");
   }
-  void is_unused() noexcept override { unused_ = true; }
+  void mark_unused() noexcept override { unused_ = true; }
 
   Status pin(uint64_t bytes, uint64_t alignment) {
     constexpr uint64_t page = 4096;  // what the driver aligns to by itself

@@ -36,7 +36,7 @@ class Storage {
   virtual Result<Share> share() = 0;
   // Nothing on its way uses it any more: it may be handed out again, where giving it back would take long.
   // [owner's thread; does not block; cannot fail]
-  virtual void is_unused() noexcept {}
+  virtual void mark_unused() noexcept {}
 };
 
 // Whole pages of their own. [any-thread; may block; may fail]

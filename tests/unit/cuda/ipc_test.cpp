@@ -176,8 +176,7 @@ TEST_CASE("ipc: an exporter that has ended is not found") {
   std::string ticket;
   {
     Puppet puppet;
-    CHECK(puppet.tell("a256") == "done");
-    ticket = puppet.tell("x");
+    ticket = puppet.ticket_of_256();
     puppet.kill_it();
   }
   Memory none;
@@ -191,8 +190,7 @@ TEST_CASE("ipc: an exporter that is stopped is told and answers when it goes on"
   const World world;
   const Puppet puppet;
   const Device device = open_device();
-  CHECK(puppet.tell("a256") == "done");
-  const std::string ticket = puppet.tell("x");
+  const std::string ticket = puppet.ticket_of_256();
   puppet.stop();
   Memory none;
   const Outcome said = try_open_ticket(device, ticket, none);
@@ -345,8 +343,7 @@ TEST_CASE("ipc: where no descriptor is left for the pages that is told") {
   const World world;
   const Puppet puppet;
   const Device device = open_device();
-  CHECK(puppet.tell("a256") == "done");
-  const std::string ticket = puppet.tell("x");
+  const std::string ticket = puppet.ticket_of_256();
   const int next = dup(0);
   close(next);
   rlimit before{};
