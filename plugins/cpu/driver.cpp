@@ -177,7 +177,7 @@ bool has_bf16_tiles() noexcept {
     constexpr long ask_for_state = 0x1023, tile_data = 18;     // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (!has_avx512() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-    if ((d & bf16) == 0 || (d & registers) == 0) return false;
+    if ((d & bf16) == 0 || (d & registers) == 0 || !__builtin_cpu_supports("avx512bf16")) return false;
     return syscall(SYS_arch_prctl, ask_for_state, tile_data) == 0;
   }();
   return lent;

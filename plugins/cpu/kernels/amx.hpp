@@ -11,7 +11,8 @@
 #include <cstddef>
 
 // A function that is compiled for processors with tiles, whatever the rest of the library is compiled for.
-#define TENON_TILES __attribute__((target("amx-tile,amx-bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
+#define TENON_TILES \
+  __attribute__((target("amx-tile,amx-bf16,avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")))
 
 namespace tenon::cpu {
 

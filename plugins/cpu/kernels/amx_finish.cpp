@@ -1,122 +1,185 @@
 // SPDX-License-Identifier: Apache-2.0
 // amx_finish.cpp: from a square of sums to a result: bias, residual, activation, one rounding.
 //
-// Activations are computed in f32 to about 2⁻¹⁷ of their value, which a bf16 of 8 bits does not see.
+// Activations are computed in f32 to about 2⁻¹⁴ of their value, which a bf16 of 8 bits hardly sees.
 // Invariant: NaN comes out wherever it goes in; rows and columns beyond the result's are not written.
-#include "amx_square.hpp"
-
-#include "exp.hpp"
+#include "amx_steps.hpp"
 
 #include <tenon/fragment.h>
 
-#include <cmath>
-#include <cstring>
+#if defined(__x86_64__)
+
+// A function of vectors, part of a loop over tiles.
+#define TENON_VECTORS TENON_TILES [[gnu::always_inline]] inline
 
 namespace tenon::cpu {
 namespace {
 
+TENON_VECTORS __m512 widened(__m256i halves) noexcept {
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+TENON_VECTORS __m512 all(float x) noexcept { return _mm512_set1_ps(x); }
+
+// Horner's rule, the highest power first.
+template <class... More>
+TENON_VECTORS __m512 series(__m512 x, float highest, More... more) noexcept {
+  __m512 out = all(highest);
+  ((out = _mm512_fmadd_ps(out, x, all(more))), ...);
+  return out;
+}
+
+// 2^x for x from -126 to 127, to 3·10⁻⁶ of itself: a polynomial on [-½, ½], the whole part as exponent. A power below the normal
+// numbers would cost the processor a hundred cycles.
+TENON_VECTORS __m512 power_of_2(__m512 x) noexcept {
+  const __m512 to_whole = all(0x1.8p23f);  // adding it rounds to the nearest whole number
+  const __m512 whole = _mm512_sub_ps(_mm512_add_ps(x, to_whole), to_whole);
+  const __m512 part = _mm512_sub_ps(x, whole);
+  return _mm512_scalef_ps(
+      series(part, 0.00957010128f, 0.0559178591f, 0.240247443f, 0.693121791f, 0.999999285f), whole);
+}
+// e^x, as good as 0 and ∞ beyond the range. Of two numbers, minimum and maximum are the second where one is NaN.
+TENON_VECTORS __m512 power_of_e(__m512 x) noexcept {
+  constexpr float most = 87;
+  const __m512 held = _mm512_min_ps(all(most), _mm512_max_ps(all(-most), x));
+  return power_of_2(_mm512_mul_ps(held, all(1.44269504f)));
+}
+// x without what is negative; a zero has no sign.
+TENON_VECTORS __m512 positive_part(__m512 x) noexcept {
+  return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NLE_UQ), x);
+}
+TENON_VECTORS __m512 logistic(__m512 x) noexcept {
+  const __m512 minus_x = _mm512_sub_ps(_mm512_setzero_ps(), x);
+  return _mm512_rcp14_ps(_mm512_add_ps(all(1), power_of_e(minus_x)));
+}
+
 struct Same {
-  TENON_CPU_LOOP static float of(float x) { return x; }
+  TENON_VECTORS static __m512 of(__m512 x) noexcept { return x; }
 };
-// What it leaves of a negative is a zero without sign.
 struct Relu {
-  TENON_CPU_LOOP static float of(float x) { return x <= 0 ? 0.0f : x; }
+  TENON_VECTORS static __m512 of(__m512 x) noexcept { return positive_part(x); }
 };
 struct Sigmoid {
-  TENON_CPU_LOOP static float of(float x) { return 1 / (1 + fast_exp(-x)); }
+  TENON_VECTORS static __m512 of(__m512 x) noexcept { return logistic(x); }
 };
 struct Silu {
-  TENON_CPU_LOOP static float of(float x) { return x * Sigmoid::of(x); }
+  TENON_VECTORS static __m512 of(__m512 x) noexcept { return _mm512_mul_ps(x, logistic(x)); }
 };
-// Near 0 the quotient cancels; there two terms of the series are enough.
+// (1 − e^-2|x|) / (1 + e^-2|x|). Near 0 the difference cancels; there two terms of the series are enough.
 struct Tanh {
-  TENON_CPU_LOOP static float of(float x) {
-    const float e = fast_exp(-2 * std::fabs(x));
-    const float far = std::copysign((1 - e) / (1 + e), x), near = x - x * x * x * (1.0f / 3);
-    return std::fabs(x) < 0.02f ? near : far;
+  TENON_VECTORS static __m512 of(__m512 x) noexcept {
+    const __m512 size = _mm512_abs_ps(x), e = power_of_e(_mm512_mul_ps(size, all(-2)));
+    const __m512 far = _mm512_mul_ps(_mm512_sub_ps(all(1), e), _mm512_rcp14_ps(_mm512_add_ps(all(1), e)));
+    const __m512 near = _mm512_mul_ps(size, series(_mm512_mul_ps(x, x), -1.0f / 3, 1.0f));
+    const __m512 sign = _mm512_and_ps(x, all(-0.0f));
+    return _mm512_or_ps(sign,
+                        _mm512_mask_mov_ps(far, _mm512_cmp_ps_mask(size, all(0.02f), _CMP_LT_OQ), near));
   }
 };
+// ½(1 + tanh u) = logistic(2u)
 struct GeluTanh {
-  TENON_CPU_LOOP static float of(float x) {
-    return x * Sigmoid::of(1.59576912f * (x + 0.044715f * x * x * x));  // ½(1 + tanh u) = sigmoid(2u)
+  TENON_VECTORS static __m512 of(__m512 x) noexcept {
+    const __m512 twice_u =
+        _mm512_mul_ps(x, series(_mm512_mul_ps(x, x), 1.59576912f * 0.044715f, 1.59576912f));
+    return _mm512_mul_ps(x, logistic(twice_u));
   }
 };
-// x·Φ(x), Φ by erfc(z) = t·e^(p(t) − z²), t = 1/(1 + z/2): p fitted at Chebyshev's nodes for z from 0 to 10, so that the
-// left tail keeps its relative accuracy.
+// x·Φ(x) = max(x, 0) − |x|·Φ(-|x|), Φ(-z) as a power of 2: its logarithm to 3·10⁻⁵ for z up to 12.9, so that the left tail keeps
+// its relative accuracy until it leaves the numbers' range. Of -∞, the limit, 0.
 struct Gelu {
-  TENON_CPU_LOOP static float of(float x) {
-    const float z = std::fabs(x) * 0.707106781f;
-    const float t = 1 / (1 + 0.5f * z);
-    float p = -0.1947416302f;
-    p = p * t + 0.7800829307f;
-    p = p * t - 1.048941116f;
-    p = p * t + 0.392304935f;
-    p = p * t - 0.06091865377f;
-    p = p * t + 0.3999147231f;
-    p = p * t + 0.9977256889f;
-    p = p * t - 1.26542778f;
-    const float tail = 0.5f * t * fast_exp(p - z * z);  // beyond z
-    return x * (x < 0 ? tail : 1 - tail);
+  TENON_VECTORS static __m512 of(__m512 x) noexcept {
+    const __m512 most = all(12.9f), size = _mm512_min_ps(most, _mm512_abs_ps(x));
+    const __m512 logarithm =
+        series(size, -1.96749417e-09f, 1.4279729e-07f, -4.55991722e-06f, 8.48181953e-05f, -0.00102926418f,
+               0.00870160107f, -0.0540373139f, -0.458697766f, -1.15102279f, -1.00002754f);
+    const __mmask16 is_far = _mm512_cmp_ps_mask(size, most, _CMP_EQ_OQ);
+    const __m512 tail = _mm512_mask_mov_ps(power_of_2(logarithm), is_far, _mm512_setzero_ps());
+    return _mm512_fnmadd_ps(size, tail, positive_part(x));
   }
 };
 
-// `count` numbers as f32, zeros after them; of null all are zeros.
-TENON_CPU_LOOP void widen_line(const BF16* from, uint32_t count, float* to) {
-  BF16 line[square_side] = {};
-  if (from != nullptr) std::memcpy(line, from, count * sizeof(BF16));
-#pragma omp simd
-  for (uint32_t i = 0; i < square_side; ++i) to[i] = widen(line[i]);
+// Finishes a square row by row; a row is two vectors.
+template <class Activation>
+class Rows {
+ public:
+  // So that all rows are finished in `steps` steps.
+  TENON_VECTORS Rows(const SquareResult& square, uint32_t steps) noexcept
+      : square_(square),
+        columns_(static_cast<__mmask32>((uint64_t{1} << square.columns) - 1)),
+        rows_a_step_((square.rows + steps - 1) / steps),
+        bias_low_(_mm512_setzero_ps()),
+        bias_high_(_mm512_setzero_ps()) {
+    if (square.bias != nullptr) widen(square.bias, bias_low_, bias_high_);
+  }
+
+  TENON_VECTORS void step() noexcept {
+    const uint32_t end = row_ + rows_a_step_ < square_.rows ? row_ + rows_a_step_ : square_.rows;
+    for (; row_ < end; ++row_) finish(row_);
+  }
+
+ private:
+  TENON_VECTORS void widen(const BF16* from, __m512& low, __m512& high) const noexcept {
+    const __m512i halves = _mm512_maskz_loadu_epi16(columns_, from);
+    low = widened(_mm512_castsi512_si256(halves));
+    high = widened(_mm512_extracti64x4_epi64(halves, 1));
+  }
+
+  TENON_VECTORS void finish(uint32_t row) const noexcept {
+    const float* const sums = square_.sums + row * square_side;
+    __m512 low = _mm512_add_ps(_mm512_load_ps(sums), bias_low_),
+           high = _mm512_add_ps(_mm512_load_ps(sums + tile_rows), bias_high_);
+    if (square_.residual != nullptr) {
+      __m512 more_low, more_high;
+      widen(square_.residual + row * square_.row, more_low, more_high);
+      low = _mm512_add_ps(low, more_low);
+      high = _mm512_add_ps(high, more_high);
+    }
+    const __m512bh rounded = _mm512_cvtne2ps_pbh(Activation::of(high), Activation::of(low));
+    _mm512_mask_storeu_epi16(square_.to + row * square_.row, columns_, (__m512i)rounded);
+  }
+
+  const SquareResult& square_;
+  __mmask32 columns_;
+  uint32_t rows_a_step_, row_ = 0;
+  __m512 bias_low_, bias_high_;
+};
+
+template <class Activation>
+TENON_TILES void finish(const SquareResult& square) noexcept {
+  Rows<Activation> rows(square, 1);
+  rows.step();
 }
 
 template <class Activation>
-struct Finish {
-  static void run(const SquareResult& s) {
-    alignas(64) float bias[square_side], residual[square_side] = {};
-    alignas(64) BF16 line[square_side];
-    widen_line(s.bias, s.columns, bias);
-    for (uint32_t row = 0; row < s.rows; ++row) {
-      const float* const sums = s.sums + row * square_side;
-      if (s.residual != nullptr) widen_line(s.residual + row * s.row, s.columns, residual);
-#pragma omp simd
-      for (uint32_t i = 0; i < square_side; ++i)
-        line[i] = to_bf16(Activation::of(sums[i] + bias[i] + residual[i]));
-      if (s.columns == square_side)
-        std::memcpy(s.to + row * s.row, line, sizeof line);
-      else
-        std::memcpy(s.to + row * s.row, line, s.columns * sizeof(BF16));
-    }
-  }
-};
+TENON_TILES void multiply_and_finish(const PanelPair& panels, bool accumulate, float* sums,
+                                     const SquareResult& another) noexcept {
+  Rows<Activation> rows(another, panels.steps);
+  multiply_steps(panels, accumulate, sums, rows);
+}
 
-struct Add {
-  static void run(float* sums, const float* more) {
-#pragma omp simd
-    for (uint32_t i = 0; i < square_elements; ++i) sums[i] += more[i];
-  }
-};
+template <class Activation>
+constexpr SquareKernels kernels_of() noexcept {
+  return {.finish = finish<Activation>, .multiply_and_finish = multiply_and_finish<Activation>};
+}
 
 }  // namespace
 
-FinishSquare finish_square(uint32_t activation, bool variant) noexcept {
+SquareKernels square_kernels(uint32_t activation, bool variant) noexcept {
   switch (activation) {
     case TN_OP_relu:
-      return widest<Finish<Relu>>();
+      return kernels_of<Relu>();
     case TN_OP_gelu:
-      return variant ? widest<Finish<GeluTanh>>() : widest<Finish<Gelu>>();
+      return variant ? kernels_of<GeluTanh>() : kernels_of<Gelu>();
     case TN_OP_sigmoid:
-      return widest<Finish<Sigmoid>>();
+      return kernels_of<Sigmoid>();
     case TN_OP_tanh:
-      return widest<Finish<Tanh>>();
+      return kernels_of<Tanh>();
     case TN_OP_silu:
-      return widest<Finish<Silu>>();
+      return kernels_of<Silu>();
     default:
-      return widest<Finish<Same>>();
+      return kernels_of<Same>();
   }
 }
 
-void add_square(float* sums, const float* more) noexcept {
-  static const auto add = widest<Add>();
-  add(sums, more);
-}
-
 }  // namespace tenon::cpu
+
+#endif

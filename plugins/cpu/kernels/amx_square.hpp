@@ -35,8 +35,14 @@ struct SquareResult {
   BF16* to;
   int64_t row;  // stride; columns lie side by side
 };
-using FinishSquare = void (*)(const SquareResult& result);
-// sums + bias + residual, through the activation, rounded once. [any-thread; does not block; cannot fail]
-FinishSquare finish_square(uint32_t activation, bool variant) noexcept;
+// How squares of one activation are made. [worker thread; does not block; cannot fail]
+struct SquareKernels {
+  // sums + bias + residual, through the activation, rounded once.
+  void (*finish)(const SquareResult& result) noexcept;
+  // multiply_panels of one square, while another is finished: vectors are rounded as tiles are multiplied.
+  void (*multiply_and_finish)(const PanelPair& panels, bool accumulate, float* sums,
+                              const SquareResult& another) noexcept;
+};
+SquareKernels square_kernels(uint32_t activation, bool variant) noexcept;
 
 }  // namespace tenon::cpu

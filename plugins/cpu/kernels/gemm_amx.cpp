@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_amx.cpp: products of bf16 on tile registers: operands become panels, one task is a block of the result.
 //
-// A square of the result is finished and rounded as soon as its last sum is there, while it is in the first cache.
+// A square of the result is finished and rounded while the next is multiplied: tiles and vectors work side by side.
 // Invariant: each element is summed over the depth in an order that depends on the shape and the number of threads alone.
 #include "../driver.hpp"
 #include "amx_blocking.hpp"
@@ -76,7 +76,7 @@ class TileGemm final : public Step {
         right_panels_(gemm, false, cut_),
         blocking_(matrices_of(gemm), left_panels_.panels(), right_panels_.panels(), cut_.blocks(), threads),
         slots_(slots_of(gemm, blocking_, threads)),
-        finish_(finish_square(gemm.activation, gemm.variant)),
+        kernels_(square_kernels(gemm.activation, gemm.variant)),
         left_(builder, left_panels_, gemm.a.place, blocking_.column_blocks == 1 && !is_shared(gemm.a),
               {blocking_.rows, cut_.block}, slots_),
         right_(builder, right_panels_, gemm.b.place, blocking_.row_blocks == 1 && !is_shared(gemm.b),
@@ -108,11 +108,12 @@ class TileGemm final : public Step {
     return false;
   }
 
-  // Whether sums wait in memory for more depth; else each square is finished where it was made.
+  // Whether sums wait in memory for more depth; else there is a square that is made, and the one before it.
   bool keeps_sums() const noexcept { return cut_.blocks() > 1; }
-  uint64_t room_elements() const noexcept {
-    return keeps_sums() ? uint64_t{blocking_.rows} * blocking_.columns * square_elements : square_elements;
+  uint64_t room_squares() const noexcept {
+    return keeps_sums() ? uint64_t{blocking_.rows} * blocking_.columns : 2;
   }
+  uint64_t room_elements() const noexcept { return room_squares() * square_elements; }
   float* room(const Run& run, uint64_t index) const noexcept {
     return reinterpret_cast<float*>(run.at(rooms_)) + index * room_elements();
   }
@@ -151,27 +152,32 @@ class TileGemm final : public Step {
       return static_cast<uint32_t>(uint64_t{index} * cut_.blocks() / parts);
     };
     const uint32_t first = boundary(part), end = boundary(part + 1);
+    SquareResult made{};
     for (uint32_t depth = first; depth < end; ++depth) {
       const bool is_last = depth + 1 == end;
       Ahead ahead;
       if (!is_last) look_ahead(run, block, depth, ahead);
       const BF16* const left = left_.panels(run, slot, block.batch, depth, block.row, block.row_end);
       const BF16* const right = right_.panels(run, slot, block.batch, depth, block.column, block.column_end);
-      multiply_panels_of(block, depth, left, right, depth > first, ahead, sums,
-                         [&](uint32_t row, uint32_t column, const float* square) {
-                           if (is_last && parts == 1) finish(run, block.batch, row, column, square);
-                         });
+      each_square(block, depth, left, right, ahead, sums,
+                  [&](const PanelPair& panels, uint32_t row, uint32_t column, float* square) {
+                    if (made.rows > 0)
+                      kernels_.multiply_and_finish(panels, depth > first, square, made);
+                    else
+                      multiply_panels(panels, depth > first, square);
+                    if (is_last && parts == 1) made = result_of(run, block.batch, row, column, square);
+                  });
     }
+    if (made.rows > 0) kernels_.finish(made);
   }
 
-  // What the squares of a block gain from one block of depth.
-  template <class Done>
-  void multiply_panels_of(const Block& block, uint32_t depth, const BF16* left, const BF16* right,
-                          bool accumulate, Ahead& ahead, float* sums, Done&& done) const noexcept {
+  // Goes over the squares of a block and one block of depth.
+  template <class Multiply>
+  void each_square(const Block& block, uint32_t depth, const BF16* left, const BF16* right, Ahead& ahead,
+                   float* sums, Multiply&& multiply) const noexcept {
     const uint32_t steps = cut_.count(depth), rows = block.rows();
     for (uint32_t j = 0; j < block.columns(); ++j) {
       for (uint32_t i = 0; i < rows; ++i) {
-        float* const square = sums + (keeps_sums() ? (j * rows + i) * size_t{square_elements} : 0);
         PanelPair panels{.left = left + size_t{i} * steps * panel_step,
                          .right = right + size_t{j} * steps * panel_step,
                          .steps = steps,
@@ -179,8 +185,8 @@ class TileGemm final : public Step {
                          .ahead = nullptr,
                          .ahead_lines = 0};
         ahead.put_into(panels);
-        multiply_panels(panels, accumulate, square);
-        done(block.row + i, block.column + j, square);
+        multiply(panels, block.row + i, block.column + j,
+                 sums + (j * rows + i) % room_squares() * square_elements);
       }
     }
   }
@@ -205,13 +211,13 @@ class TileGemm final : public Step {
         float* const square = sums + (j * block.rows() + i) * size_t{square_elements};
         for (uint32_t part = 1; part < blocking_.parts; ++part)
           add_square(square, square + part * room_elements());
-        finish(run, block.batch, block.row + i, block.column + j, square);
+        kernels_.finish(result_of(run, block.batch, block.row + i, block.column + j, square));
       }
     }
   }
 
-  void finish(const Run& run, uint64_t batch, uint32_t row, uint32_t column,
-              const float* sums) const noexcept {
+  SquareResult result_of(const Run& run, uint64_t batch, uint32_t row, uint32_t column,
+                         const float* sums) const noexcept {
     const int64_t m = int64_t{row} * square_side, n = int64_t{column} * square_side;
     int64_t offset = m * gemm_.c.row + n;
     for (uint32_t i = gemm_.batch_rank; i-- > 0; batch /= static_cast<uint64_t>(gemm_.batch[i]))
@@ -219,13 +225,13 @@ class TileGemm final : public Step {
     const auto at = [&](const Place& place, int64_t elements) {
       return place != Place{} ? reinterpret_cast<BF16*>(run.at(place)) + elements : nullptr;
     };
-    finish_({.sums = sums,
-             .rows = static_cast<uint32_t>(std::min<int64_t>(square_side, gemm_.rows - m)),
-             .columns = static_cast<uint32_t>(std::min<int64_t>(square_side, gemm_.columns - n)),
-             .bias = at(gemm_.bias, n),
-             .residual = at(gemm_.residual, offset),
-             .to = at(gemm_.c.place, offset),
-             .row = gemm_.c.row});
+    return {.sums = sums,
+            .rows = static_cast<uint32_t>(std::min<int64_t>(square_side, gemm_.rows - m)),
+            .columns = static_cast<uint32_t>(std::min<int64_t>(square_side, gemm_.columns - n)),
+            .bias = at(gemm_.bias, n),
+            .residual = at(gemm_.residual, offset),
+            .to = at(gemm_.c.place, offset),
+            .row = gemm_.c.row};
   }
 
   Gemm gemm_;
@@ -233,7 +239,7 @@ class TileGemm final : public Step {
   PanelSet left_panels_, right_panels_;
   TileBlocking blocking_;
   uint64_t slots_;
-  FinishSquare finish_;
+  SquareKernels kernels_;
   TileOperand left_, right_;
   Place rooms_;
 };
