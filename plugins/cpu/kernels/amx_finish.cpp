@@ -38,18 +38,19 @@ TENON_VECTORS __m512 power_of_2(__m512 x) noexcept {
       series(part, 0.00957010128f, 0.0559178591f, 0.240247443f, 0.693121791f, 0.999999285f), whole);
 }
 // e^x, as good as 0 and ∞ beyond the range. Of two numbers, minimum and maximum are the second where one is NaN.
+constexpr float most_power = 87;
 TENON_VECTORS __m512 power_of_e(__m512 x) noexcept {
-  constexpr float most = 87;
-  const __m512 held = _mm512_min_ps(all(most), _mm512_max_ps(all(-most), x));
+  const __m512 held = _mm512_min_ps(all(most_power), _mm512_max_ps(all(-most_power), x));
   return power_of_2(_mm512_mul_ps(held, all(1.44269504f)));
 }
 // x without what is negative; a zero has no sign.
 TENON_VECTORS __m512 positive_part(__m512 x) noexcept {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NLE_UQ), x);
 }
+// 1/(1 + e^-x), and 0 where that is as good as it, so that x may be as large as it will.
 TENON_VECTORS __m512 logistic(__m512 x) noexcept {
-  const __m512 minus_x = _mm512_sub_ps(_mm512_setzero_ps(), x);
-  return _mm512_rcp14_ps(_mm512_add_ps(all(1), power_of_e(minus_x)));
+  const __m512 zero = _mm512_setzero_ps(), sum = _mm512_add_ps(all(1), power_of_e(_mm512_sub_ps(zero, x)));
+  return _mm512_maskz_rcp14_ps(_mm512_cmp_ps_mask(x, all(-most_power), _CMP_NLT_UQ), sum);
 }
 
 struct Same {

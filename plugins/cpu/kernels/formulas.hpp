@@ -3,8 +3,7 @@
 //
 // The interpreter computes them, the code generator writes them down: the same operations in the same order, so both give
 // the same bits. There are no branches and no tables, so loops over them vectorise.
-// Invariant: f32 is off by no more than 3 ULP (e^x by little more than 1, silu by 3.1); a NaN gives a NaN, and the ends of the
-// range give what C's functions give. What f32 would lose to cancellation is computed in f64 and rounded once.
+// Invariant: f32 is off by no more than 3 ULP (e^x by little more than 1, silu by 3.1, gelu by 6); gradients are off by an ULP of 1. A NaN gives a NaN, and the ends of the range give what C's functions give.
 #pragma once
 
 #include "numbers.hpp"
@@ -40,7 +39,8 @@ struct Reduction<float> {
   static constexpr float lowest = -120.0f, highest = 89.0f;
   static constexpr float to_whole = 0x1.8p23f;  // adding it rounds to the nearest whole number
   static constexpr float per_ln2 = 0x1.715476p+0f, ln2 = 0x1.63p-1f, ln2_rest = -0x1.bd0106p-13f;
-  static constexpr int mantissa = 23, bias = 127;
+  static constexpr int mantissa = 23, bias = 127, lift = 64;
+  static constexpr float back = 0x1p-64f;
 };
 template <>
 struct Reduction<double> {
@@ -48,7 +48,8 @@ struct Reduction<double> {
   static constexpr double to_whole = 0x1.8p52;
   static constexpr double per_ln2 = 0x1.71547652b82fep+0, ln2 = 0x1.62e42fee00000p-1,
                           ln2_rest = 0x1.a39ef35793c76p-33;
-  static constexpr int mantissa = 52, bias = 1023;
+  static constexpr int mantissa = 52, bias = 1023, lift = 512;
+  static constexpr double back = 0x1p-512;
 };
 
 template <class N>
@@ -98,18 +99,21 @@ TENON_CPU_LOOP N exp(N x) {
   return power_of_e(x).value();
 }
 
-// exp(x) of x ≤ 0, or little above, for less.
+// e^r · power, where x = n·ln 2 + r and the power is 2^n, lifted so that it stays normal until a last product with `back`.
 template <class N>
-TENON_CPU_LOOP N exp_of_negative(N x) {
+TENON_CPU_LOOP N lifted_exp(Reduced<N> x) {
   using R = typename N::Real;
   using U = typename N::Unsigned;
   using K = Reduction<R>;
-  constexpr int lift = sizeof(R) == 4 ? 64 : 512;  // keeps the power normal until the last product
-  constexpr R back = sizeof(R) == 4 ? R(0x1p-64) : R(0x1p-512);
-  const auto [shifted, r] = reduced(greater(N(K::lowest), x));
-  const auto zero = bits(N(std::bit_cast<R>(std::bit_cast<U>(K::to_whole) - U(K::bias + lift))));
-  const N power = N::from_bits(shl(bits(shifted) - zero, K::mantissa));
-  return (madd(exp_tail(r), r * r, r) + N(1)) * power * N(back);
+  const auto zero = bits(N(std::bit_cast<R>(std::bit_cast<U>(K::to_whole) - U(K::bias + K::lift))));
+  const N power = N::from_bits(shl(bits(x.shifted) - zero, K::mantissa));
+  return (madd(exp_tail(x.r), x.r * x.r, x.r) + N(1)) * power;
+}
+// exp(x) of x ≤ 0, or little above, for less.
+template <class N>
+TENON_CPU_LOOP N exp_of_negative(N x) {
+  using K = Reduction<typename N::Real>;
+  return lifted_exp(reduced(greater(N(K::lowest), x))) * N(K::back);
 }
 
 // 1/(1 + e^-x) without overflow on either side.
@@ -177,78 +181,127 @@ TENON_CPU_LOOP N log(N x) {
   return select(less(x, N(0)), N(std::numeric_limits<float>::quiet_NaN()), least);
 }
 
-// Φ(-|x|) in f64, to 2^-50 of itself down to where f32 ends: e^(-x²/2) times ½ e^(t²) erfc t at t = |x|/√2.
-template <class W>
-TENON_CPU_LOOP W normal_tail(W x) {
-  const W t = lesser(W(11), abs(x) * W(0x1.6a09e667f3bcdp-1));
-  const W u = (t - W(3)) / (t + W(3));
-  // Minimax on [-1, 4/7].
-  const W scaled =
-      series(u, 0x1.6e9827d229d2dp-4, -0x1.4e102b9cf8517p-3, 0x1.f6ff2041059eap-4, -0x1.336ffbef08875p-4,
-             0x1.258b13b0141adp-5, -0x1.8fa58eb609021p-7, 0x1.17c838f3bcacep-9, 0x1.73101edf12788p-12,
-             -0x1.39084e3d4533bp-12, 0x1.7ba0c0bbda78ap-16, 0x1.0cac95094c777p-15, -0x1.af7fd8f12f1d0p-18,
-             -0x1.0bbe45a259811p-18, 0x1.1c139dd882f95p-20, 0x1.50ba1372cad51p-21, -0x1.31e1fdf208117p-23,
-             -0x1.f5746f20d0688p-24, 0x1.0b4d88312408ap-27, 0x1.4c388645e2e4fp-26, 0x1.1b03b405f9c0fp-28);
-  return exp(x * x * W(-0.5)) * scaled;
-}
-// Φ(x) = ½ (1 + erf(x/√2)) of an f32 in f64.
-template <class W>
-TENON_CPU_LOOP W normal(W x) {
-  const W tail = normal_tail(x);
-  return select(less(x, W(0)), tail, W(1) - tail);
+// The normal distribution at z = |x|, of an f32: e^(-z²/2) is lifted · back, and Φ(-z) that times `scaled`.
+template <class N>
+struct Normal {
+  N z, lifted, back, scaled;
+  TENON_CPU_LOOP N lifted_tail() const { return lifted * scaled; }
+};
+template <class N>
+TENON_CPU_LOOP Normal<N> normal(N x) {
+  using K = Reduction<float>;
+  const N nothing(14.5f), z = lesser(N(15), abs(x));  // from `nothing` on all is 0
+  // z² in two parts: the head's 12 bits have a square of 24.
+  const N head = N::from_bits(bits(z) & bits(N(std::bit_cast<float>(0xfffff000u))));
+  const N rest = (z - head) * (z + head) * N(-0.5f);
+  const auto [shifted, r] = reduced(head * head * N(-0.5f));
+  // Where that vanishes nothing is multiplied: what is too small costs processors a hundred cycles.
+  const N back = select(less(nothing, z), N(0), N(K::back));
+  const N q = N(1) / (z + N(4)), u = (z - N(4)) * q;
+  // Minimax on [-1, 0.58] of (z + 4) ½ e^(z²/2) erfc(z/√2), which falls from 2 to 0.5, to 1e-8 of it.
+  const N near_one =
+      series(u, 0.7552851439f, -0.6078965664f, 0.3871369064f, -0.186523661f, 0.06040348858f, -0.007524004206f,
+             -0.00351021043f, 0.001568408217f, 0.0001746585767f, -0.0001341967145f);
+  return {z, lifted_exp(Reduced<N>{shifted, r + rest}), back, near_one * q};
 }
 
+// x·Φ(x). The power of two comes last, so that the left tail keeps its bits; -∞ gives the NaN of -∞ · 0.
 template <class N>
 TENON_CPU_LOOP N gelu(N x) {
-  const auto w = widen(x);
-  return N::narrowed(w * normal(w));
+  const Normal<N> n = normal(x);
+  const N tail = n.lifted_tail();
+  const auto left = less(x, N(0));
+  return x * select(left, tail, N(1) - tail * n.back) * select(left, n.back, N(1));
 }
 
+// Φ(x) + x·φ(x), which is to 1 what it is at -x to 0.
 template <class N>
 TENON_CPU_LOOP N gelu_grad(N dy, N x) {
-  using W = typename N::Wide;
-  const W w = widen(x);
-  const W density = W(0x1.9884533d43651p-2) * exp(w * w * W(-0.5));
-  return N::narrowed(widen(dy) * (normal(w) + w * density));
+  const Normal<N> n = normal(x);
+  const N left = n.lifted * madd(n.z, N(-0.3989422804f), n.scaled) * n.back;
+  return dy * select(less(x, N(0)), left, N(1) - left);
 }
 
-// erf of an f32: 1 − 2Φ(-√2|x|), and close to 0, where that cancels, its first two terms.
+// 1 − 2Φ(-√2|x|), and close to 0, where that cancels, x by a polynomial of x².
 template <class N>
 TENON_CPU_LOOP N erf(N x) {
-  using W = typename N::Wide;
-  const W w = widen(x), magnitude = abs(w);
-  const W far = W(1) - W(2) * normal_tail(magnitude * W(0x1.6a09e667f3bcdp+0));
-  const W near = magnitude * W(0x1.20dd750429b6dp+0) * madd(magnitude * magnitude, W(-1.0 / 3), W(1));
-  return N::narrowed(copysign(select(less(magnitude, W(0x1p-10)), near, far), w));
+  const N magnitude = abs(x);
+  const Normal<N> n = normal(magnitude * N(1.414213562f));
+  const N far = madd(n.lifted_tail() * n.back, N(-2), N(1));
+  const N near = magnitude * series(x * x, 1.128379107f, -0.3761253357f, 0.1128223017f, -0.0267819576f,
+                                    0.005016228184f, -0.0006111292168f);
+  return copysign(select(less(magnitude, N(0.9f)), near, far), x);
 }
 
 inline constexpr double gelu_linear = 0.79788456080286535588;  // √(2/π)
 inline constexpr double gelu_cubic = 0.044715;
 
-// ½(1 + tanh u) is sigmoid(2u), and what is left to 1 is sigmoid(-2u).
-template <class W>
-TENON_CPU_LOOP W gelu_turn(W x) {
-  return W(2 * gelu_linear) * (x + W(gelu_cubic) * x * x * x);
+// ½(1 + tanh u) is sigmoid(2u).
+template <class N>
+TENON_CPU_LOOP N gelu_turn(N x) {
+  using R = typename N::Real;
+  return N(R(2 * gelu_linear)) * madd(x * x, N(R(gelu_cubic)) * x, x);
 }
+// gelu_turn(|x|) as a sum of two; of |x| as if it were `most` at most.
+template <class N>
+struct InTwo {
+  N sum, rest;
+};
+template <class N>
+TENON_CPU_LOOP InTwo<N> gelu_turn_in_two(N x, typename N::Real most) {
+  using R = typename N::Real;
+  constexpr R first = R(2 * gelu_linear), first_rest = R(2 * gelu_linear - first);
+  constexpr R third = R(2 * gelu_linear * gelu_cubic), third_rest = R(2 * gelu_linear * gelu_cubic - third);
+  const N m = lesser(N(most), abs(x));
+  const N square = m * m, square_rest = fma(m, m, -square);
+  const N p = square * N(third);
+  const N p_rest = madd(square_rest, N(third), madd(square, N(third_rest), fma(square, N(third), -p)));
+  const N v = p + N(first), back = v - N(first);
+  const N v_rest = (N(first) - (v - back)) + (p - back) + (p_rest + N(first_rest));
+  const N turn = m * v;
+  return {turn, madd(m, v_rest, fma(m, v, -turn))};
+}
+// An error of the turn is the left tail's, as many times as the turn is large.
 template <class N>
 TENON_CPU_LOOP N gelu_tanh(N x) {
-  const auto w = widen(x);
-  return N::narrowed(w * sigmoid(gelu_turn(w)));
+  using R = typename N::Real;
+  using K = Reduction<R>;
+  constexpr bool narrow = sizeof(R) == 4;
+  const N nothing(narrow ? R(110) : R(750));  // from there on the tail is 0
+  const InTwo<N> turn = gelu_turn_in_two(x, narrow ? R(16) : R(32));
+  const N held = lesser(N(-K::lowest), turn.sum);
+  const auto [shifted, r] = reduced(-held);
+  const N lifted = lifted_exp(Reduced<N>{shifted, r - turn.rest});
+  const N back = select(less(nothing, held), N(0), N(K::back));
+  const auto left = less(x, N(0));
+  return x * select(left, lifted, N(1)) / madd(lifted, back, N(1)) * select(left, back, N(1));
 }
+
+// sigmoid(x), and what it leaves to 1.
+template <class N>
+struct Gates {
+  N gate, rest;
+};
+template <class N>
+TENON_CPU_LOOP Gates<N> gates(N x) {
+  const N e = exp(-abs(x)), larger = N(1) / (e + N(1)), smaller = e * larger;
+  const auto left = less(x, N(0));
+  return {select(left, smaller, larger), select(left, larger, smaller)};
+}
+
 template <class N>
 TENON_CPU_LOOP N gelu_tanh_grad(N dy, N x) {
-  using W = typename N::Wide;
-  const W w = widen(x), turn = gelu_turn(w), gate = sigmoid(turn), bend = gate * sigmoid(-turn);
-  const W slope = W(gelu_linear) * (W(1) + W(3 * gelu_cubic) * w * w);
+  using R = typename N::Real;
+  const auto [gate, rest] = gates(gelu_turn(x));
+  const N bend = gate * rest, slope = madd(x * x, N(R(6 * gelu_linear * gelu_cubic)), N(R(2 * gelu_linear)));
   // Far out nothing is left of the bend, and the slope may be infinite.
-  return N::narrowed(widen(dy) * select(less(W(0), bend), gate + W(2) * w * bend * slope, gate));
+  return dy * select(less(N(0), bend), madd(x * bend, slope, gate), gate);
 }
 
 template <class N>
 TENON_CPU_LOOP N silu_grad(N dy, N x) {
-  using W = typename N::Wide;
-  const W w = widen(x), gate = sigmoid(w);
-  return N::narrowed(widen(dy) * (gate * (W(1) + w * sigmoid(-w))));
+  const auto [gate, rest] = gates(x);
+  return dy * (gate * madd(x, rest, N(1)));
 }
 
 // ln x of a positive finite f32 in f64, to 2^-38 of itself.
