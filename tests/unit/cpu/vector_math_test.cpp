@@ -89,7 +89,7 @@ Tensor computed(Bench& bench, const Function& f, const Tensor& x) {
   return y;
 }
 
-// `units` of the last place; of a gradient, whose terms cancel near its root, or an ULP of 1.
+// `units` of the last place; of a gradient, whose terms cancel near its root, an ULP of 1 besides.
 void check(const std::string& way, const Function& f, const Tensor& x, const Tensor& y, Number units) {
   size_t wrong = 0;
   for (int64_t i = 0; i < x.dims[0]; ++i) {
