@@ -10,7 +10,7 @@
 #if defined(__x86_64__)
 
 // A function of vectors, part of a loop over tiles.
-#define TENON_VECTORS TENON_TILES [[gnu::always_inline]] inline
+#define TENON_VECTORS [[gnu::always_inline]] TENON_TILES inline
 
 namespace tenon::cpu {
 namespace {

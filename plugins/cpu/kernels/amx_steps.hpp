@@ -22,7 +22,7 @@ namespace tenon::cpu {
 // multiply_panels, with meanwhile.step() of vectors in each step of depth: a step's four products take 64 cycles, in which the
 // processor finds room for what does not wait for them.
 template <class Meanwhile>
-TENON_TILES [[gnu::always_inline]] inline void multiply_steps(const PanelPair& p, bool accumulate,
+[[gnu::always_inline]] TENON_TILES inline void multiply_steps(const PanelPair& p, bool accumulate,
                                                               float* sums, Meanwhile& meanwhile) noexcept {
   constexpr uint32_t fetched_ahead = 3;  // steps of left operands
   constexpr size_t line = 64;

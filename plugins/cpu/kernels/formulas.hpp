@@ -3,7 +3,8 @@
 //
 // The interpreter computes them, the code generator writes them down: the same operations in the same order, so both give
 // the same bits. There are no branches and no tables, so loops over them vectorise.
-// Invariant: f32 is off by no more than 3 ULP (e^x by little more than 1, silu by 3.1, gelu by 6); gradients are off by two ULP of 1. A NaN gives a NaN, and the ends of the range give what C's functions give.
+// Invariant: f32 is off by no more than 3 ULP (e^x by little more than 1, silu by 3.1, gelu by 6), gradients by two ULP of 1 where
+// that is more. A NaN gives a NaN, and the ends of the range give what C's functions give.
 #pragma once
 
 #include "numbers.hpp"

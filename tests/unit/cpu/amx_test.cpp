@@ -285,12 +285,14 @@ TEST_CASE("amx: an activation is its limit far out, and NaN stays NaN") {
       -20, 30,   -80,   80,  -300, 300, 3e38, -3e38, inf,    -inf,  std::numeric_limits<double>::quiet_NaN()};
   const auto n = static_cast<int64_t>(at.size());
   const Product p{5, 40, n};
-  for (const auto& [op, tanh_form] : std::vector<std::pair<uint32_t, bool>>{{TN_OP_relu, false},
-                                                                            {TN_OP_gelu, false},
-                                                                            {TN_OP_gelu, true},
-                                                                            {TN_OP_sigmoid, false},
-                                                                            {TN_OP_tanh, false},
-                                                                            {TN_OP_silu, false}}) {
+  for (const auto& act : std::vector<std::pair<uint32_t, bool>>{{TN_OP_relu, false},
+                                                                {TN_OP_gelu, false},
+                                                                {TN_OP_gelu, true},
+                                                                {TN_OP_sigmoid, false},
+                                                                {TN_OP_tanh, false},
+                                                                {TN_OP_silu, false}}) {
+    const uint32_t op = act.first;
+    const bool tanh_form = act.second;
     FragmentBuilder f;
     const uint32_t ia = f.input(bf16, dims_a(p)), ib = f.input(bf16, dims_b(p)), bias = f.input(bf16, {n}),
                    product = f.tensor(bf16, {p.m, n}), sum = f.tensor(bf16, {p.m, n});
