@@ -30,7 +30,7 @@ std::vector<Node> nodes();
 std::string cpu_model();
 // True when the processor multiplies bf16 with AVX-512 (`avx512_core` in oneDNN's words). [any-thread; cannot fail]
 bool has_avx512() noexcept;
-// True when the processor multiplies tiles of bf16 (AMX) and the system lends this process their registers, which the
+// True when the processor multiplies tiles of bf16 (AMX), rounds to bf16 (AVX512-BF16), and the system lends this process their registers, which the
 // first question asks for. [any-thread; does not block; cannot fail]
 bool has_bf16_tiles() noexcept;
 // True when vectors multiply pairs of bf16 (AVX512-BF16) faster than f32, as AMD's do; Intel's take twice as long for them as

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // amx_finish.cpp: from a square of sums to a result: bias, residual, activation, one rounding.
 //
-// Activations are computed in f32 to about 2⁻¹⁴ of their value, which a bf16 of 8 bits hardly sees.
+// Activations are computed in f32 to about 2⁻¹⁴ of their value, which a bf16 of 8 bits hardly sees; where that is below 2·10⁻³⁶ it
+// may be 0, and subnormal numbers are, sums and results.
 // Invariant: NaN comes out wherever it goes in; rows and columns beyond the result's are not written.
 #include "amx_steps.hpp"
 
@@ -85,7 +86,7 @@ struct GeluTanh {
   }
 };
 // x·Φ(x) = max(x, 0) − |x|·Φ(-|x|), Φ(-z) as a power of 2: its logarithm to 3·10⁻⁵ for z up to 12.9, so that the left tail keeps
-// its relative accuracy until it leaves the numbers' range. Of -∞, the limit, 0.
+// its relative accuracy down to 3·10⁻³⁷. Of -∞ the limit, 0, where the formula of elementwise passes has the NaN of -∞ · 0.
 struct Gelu {
   TENON_VECTORS static __m512 of(__m512 x) noexcept {
     const __m512 most = all(12.9f), size = _mm512_min_ps(most, _mm512_abs_ps(x));

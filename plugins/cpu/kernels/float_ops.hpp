@@ -2,7 +2,7 @@
 // float_ops.hpp: what each elementwise op does to floats, over any type of number (numbers.hpp): the one table behind the
 // interpreter's loops and the generated code.
 //
-// Where a formula cancels or amplifies a rounding, f32 is computed in f64 inside the op and rounded once.
+// Where an op cancels or amplifies a rounding, f32 is computed in f64 and rounded once, or as formulas.hpp says.
 // Invariant: NaN comes out wherever the op's meaning lets it; max, min, relu and clip pass it on.
 #pragma once
 

@@ -67,6 +67,13 @@ struct Scalar {
     else
       return __builtin_fma(a.v, b.v, c.v);
   }
+  // What rounding took from the product a·b: exact, and without a call of a library where products are not fused.
+  TENON_CPU_LOOP friend Scalar rest_of_product(Scalar a, Scalar b, Scalar product) {
+    if constexpr (fused || sizeof(T) == 8)
+      return fma(a, b, -product);
+    else
+      return static_cast<float>(static_cast<double>(a.v) * b.v - product.v);
+  }
   // The second operand where either is NaN, or both are zeros.
   TENON_CPU_LOOP friend Scalar lesser(Scalar a, Scalar b) { return a.v < b.v ? a.v : b.v; }
   TENON_CPU_LOOP friend Scalar greater(Scalar a, Scalar b) { return a.v > b.v ? a.v : b.v; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// chains.cpp: elementwise chains of 64 MB, and a cast, against what memory can do with stores past the caches.
+// chains.cpp: elementwise chains of 64 MB, activations alone, and a cast, against what memory can do with stores past the caches.
 //
 // What to expect, where two threads move 53 GB/s past the caches and each has 2 vector ports at 2.6 GHz:
 //   row              bytes   memory     operations for 16 f32, and cycles   cycles memory leaves   expected
@@ -7,6 +7,7 @@
 //   add_chain/5, /8  384, 576 MB  7.6, 11.4 ms   11, 17: 4, 6               37, 56                 the limit
 //   chain_sigmoid_5  256 MB  5.1 ms     45, a division among them: 22       25                     80 % and more
 //   chain_tanh_8     320 MB  6.3 ms     48, a division among them: 24       31                     80 % and more
+//   activation/*     128, 192 MB  2.5, 3.8 ms   60, a division among them: 30   13, 19             half, by the operations
 //   cast_f32_bf16     96 MB  1.9 ms     10: 5                               9                      85 % and more
 #include "onednn.hpp"
 #include "world.hpp"
@@ -73,6 +74,12 @@ tenon::Fragment eight_with_tanh() {
   return c.result(c.one(Op::relu, c.two(Op::mul, outer, in[2])));
 }
 
+// An activation alone, or its gradient, which reads what came back and what went in.
+tenon::Fragment alone(Op op, size_t operands, std::vector<tenon::Attribute> attributes) {
+  Chain c(operands);
+  return c.result(c.builder.node(op, c.inputs, {array}, std::move(attributes))[0]);
+}
+
 void cast_row() {
   World world;
   const tenon::TensorSpec halves{tenon::bf16, array.dims, {}, 64};
@@ -101,6 +108,15 @@ void chain_rows() {
   }
   attempt("chain_sigmoid_5", [] { chain_row("chain_sigmoid_5", five_with_sigmoid(), false); });
   attempt("chain_tanh_8", [] { chain_row("chain_tanh_8", eight_with_tanh(), false); });
+  const auto activation = [](const char* name, Op op, size_t operands,
+                             const std::vector<tenon::Attribute>& attributes) {
+    attempt(name, [&] { chain_row(name, alone(op, operands, attributes), false); });
+  };
+  activation("activation/gelu", Op::gelu, 1, {{"tanh", int64_t{0}}});
+  activation("activation/gelu_grad", Op::gelu_grad, 2, {{"tanh", int64_t{0}}});
+  activation("activation/gelu_tanh", Op::gelu, 1, {{"tanh", int64_t{1}}});
+  activation("activation/gelu_tanh_grad", Op::gelu_grad, 2, {{"tanh", int64_t{1}}});
+  activation("activation/silu_grad", Op::silu_grad, 2, {});
   attempt("cast_f32_bf16", cast_row);
 }
 

@@ -77,6 +77,15 @@ def chain_tanh_8(torch):
         torch, lambda x, y, z, w: torch.relu((torch.tanh(x * y + z - w) * w + x) * z), (a, b, c, d), out)
 
 
+def activation(torch, eager_op, operands, **how):
+    """One operation of ATen, which takes `out` or, a gradient, `grad_input`."""
+    given, out = arrays(torch, operands), torch.empty(COUNT)
+    packet = getattr(torch.ops.aten, eager_op)
+    into = packet.grad_input if operands == 2 else packet.out
+    to = {"grad_input" if operands == 2 else "out": out}
+    return lambda: into(*given, **how, **to), compiled(torch, lambda *x: packet(*x, **how), given, out)
+
+
 def linear_gelu(torch, dtype):
     x, = arrays(torch, 1, 2048, 768, dtype=dtype)
     weight, = arrays(torch, 1, 768, 3072, dtype=dtype)
@@ -113,6 +122,11 @@ def rows(torch):
         "add_chain/8": lambda: add_chain(torch, 8),
         "chain_sigmoid_5": lambda: chain_sigmoid_5(torch),
         "chain_tanh_8": lambda: chain_tanh_8(torch),
+        "activation/gelu": lambda: activation(torch, "gelu", 1),
+        "activation/gelu_grad": lambda: activation(torch, "gelu_backward", 2),
+        "activation/gelu_tanh": lambda: activation(torch, "gelu", 1, approximate="tanh"),
+        "activation/gelu_tanh_grad": lambda: activation(torch, "gelu_backward", 2, approximate="tanh"),
+        "activation/silu_grad": lambda: activation(torch, "silu_backward", 2),
         "linear_gelu/f32": lambda: linear_gelu(torch, torch.float32),
         "linear_gelu/bf16": lambda: linear_gelu(torch, torch.bfloat16),
         "adam": lambda: optimizer(torch, lambda p, **how: optim.Adam(p, lr=1e-3, **how)),

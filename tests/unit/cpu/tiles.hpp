@@ -13,7 +13,8 @@ namespace cpu_test {
 inline bool processor_has_tiles() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("flags")) return line.find(" amx_bf16") != std::string::npos;
+    const auto has = [&](const char* flag) { return line.find(flag) != std::string::npos; };
+    if (line.starts_with("flags")) return has(" amx_bf16") && has(" avx512_bf16");
   }
   return false;
 }

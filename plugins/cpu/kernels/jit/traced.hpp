@@ -108,6 +108,7 @@ struct Traced {
     return Traced(trace(Op::fma, a.node, b.node, c.node, 0, 3));
   }
   friend Traced madd(Traced a, Traced b, Traced c) { return fma(a, b, c); }
+  friend Traced rest_of_product(Traced a, Traced b, Traced product) { return fma(a, b, -product); }
   friend Traced lesser(Traced a, Traced b) { return two(Op::lesser, a, b); }
   friend Traced greater(Traced a, Traced b) { return two(Op::greater, a, b); }
 
