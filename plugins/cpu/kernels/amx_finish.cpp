@@ -86,7 +86,7 @@ struct GeluTanh {
   }
 };
 // x·Φ(x) = max(x, 0) − |x|·Φ(-|x|), Φ(-z) as a power of 2: its logarithm to 3·10⁻⁵ for z up to 12.9, so that the left tail keeps
-// its relative accuracy down to 3·10⁻³⁷. Of -∞ the limit, 0, where the formula of elementwise passes has the NaN of -∞ · 0.
+// its relative accuracy down to 3·10⁻³⁷. Of -∞ the NaN of -∞ · 0.
 struct Gelu {
   TENON_VECTORS static __m512 of(__m512 x) noexcept {
     const __m512 most = all(12.9f), size = _mm512_min_ps(most, _mm512_abs_ps(x));
@@ -95,7 +95,8 @@ struct Gelu {
                0.00870160107f, -0.0540373139f, -0.458697766f, -1.15102279f, -1.00002754f);
     const __mmask16 is_far = _mm512_cmp_ps_mask(size, most, _CMP_EQ_OQ);
     const __m512 tail = _mm512_mask_mov_ps(power_of_2(logarithm), is_far, _mm512_setzero_ps());
-    return _mm512_fnmadd_ps(size, tail, positive_part(x));
+    const __m512 step = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_NLE_UQ), all(1));
+    return _mm512_fnmadd_ps(size, tail, _mm512_mul_ps(x, step));
   }
 };
 

@@ -185,7 +185,7 @@ TENON_CPU_LOOP N log(N x) {
 // The normal distribution at z = |x|, of an f32: e^(-z²/2) is lifted · back, and Φ(-z) that times `scaled`.
 template <class N>
 struct Normal {
-  N z, lifted, back, scaled;
+  N lifted, back, scaled;
   TENON_CPU_LOOP N lifted_tail() const { return lifted * scaled; }
 };
 template <class N>
@@ -204,7 +204,7 @@ TENON_CPU_LOOP Normal<N> normal(N x) {
   const N near_one =
       series(u, 0.7552851439f, -0.6078965664f, 0.3871369064f, -0.186523661f, 0.06040348858f, -0.007524004206f,
              -0.00351021043f, 0.001568408217f, 0.0001746585767f, -0.0001341967145f);
-  return {z, lifted_exp(Reduced<N>{shifted, r + rest}), back, near_one * q};
+  return {lifted_exp(Reduced<N>{shifted, r + rest}), back, near_one * q};
 }
 
 // x·Φ(x). The power of two comes last, so that the left tail keeps its bits; -∞ gives the NaN of -∞ · 0.
@@ -216,11 +216,11 @@ TENON_CPU_LOOP N gelu(N x) {
   return x * select(left, tail, N(1) - tail * n.back) * select(left, n.back, N(1));
 }
 
-// Φ(x) + x·φ(x), which is to 1 what it is at -x to 0.
+// Φ(x) + x·φ(x), which is to 1 what it is at -x to 0; of ±∞ the NaN of ∞ · 0.
 template <class N>
 TENON_CPU_LOOP N gelu_grad(N dy, N x) {
   const Normal<N> n = normal(x);
-  const N left = n.lifted * madd(n.z, N(-0.3989422804f), n.scaled) * n.back;
+  const N left = n.lifted * madd(abs(x), N(-0.3989422804f), n.scaled) * n.back;
   return dy * select(less(x, N(0)), left, N(1) - left);
 }
 
