@@ -216,14 +216,17 @@ TENON_CPU_LOOP N gelu(N x) {
   return x * select(left, tail, N(1) - tail * n.back) * select(left, n.back, N(1));
 }
 
-// A slope on the left, where it is below 0, that vanished in f32 but would not in f64, which ends at `end`: so small a number that
-// it is none, but for an infinite gradient, which goes on as it does in f64.
+// dy · slope. An infinite gradient goes on as it does in f64 where a slope vanished in f32: below 0, until x is at `end`.
 template <class N>
-TENON_CPU_LOOP N kept_from_zero(N slope, N x, typename N::Real end) {
-  if constexpr (sizeof(typename N::Real) == 8)
-    return slope;
-  else
-    return select(equal(slope, N(0)), select(less(N(end), x), N(-0x1p-100f), N(0)), slope);
+TENON_CPU_LOOP N through(N dy, N slope, N x, typename N::Real end) {
+  if constexpr (sizeof(typename N::Real) == 8) {
+    return dy * slope;
+  } else {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    const N sign = select(less(N(end), x), N(-1), N(0));
+    const N vanished = select(less(abs(dy), N(infinity)), N(0), sign);
+    return dy * select(equal(slope, N(0)), vanished, slope);
+  }
 }
 
 // Φ(x) + x·φ(x), which is to 1 what it is at -x to 0; of ±∞ the NaN of ∞ · 0.
@@ -231,7 +234,7 @@ template <class N>
 TENON_CPU_LOOP N gelu_grad(N dy, N x) {
   const Normal<N> n = normal(x);
   const N left = n.lifted * madd(abs(x), N(-0.3989422804f), n.scaled) * n.back;
-  return dy * kept_from_zero(select(less(x, N(0)), left, N(1) - left), x, -38.5f);
+  return through(dy, select(less(x, N(0)), left, N(1) - left), x, -38.5f);
 }
 
 // 1 − 2Φ(-√2|x|), and close to 0, where that cancels, x by a polynomial of x².
@@ -308,14 +311,14 @@ TENON_CPU_LOOP N gelu_tanh_grad(N dy, N x) {
   const auto [gate, rest] = gates(gelu_turn(x));
   const N bend = gate * rest, slope = madd(x * x, N(R(6 * gelu_linear * gelu_cubic)), N(R(2 * gelu_linear)));
   // Far out nothing is left of the bend, and the slope may be infinite.
-  return dy * kept_from_zero(select(less(N(0), bend), madd(x * bend, slope, gate), gate), x, R(-21.5));
+  return through(dy, select(less(N(0), bend), madd(x * bend, slope, gate), gate), x, R(-21.5));
 }
 
 template <class N>
 TENON_CPU_LOOP N silu_grad(N dy, N x) {
   const auto [gate, rest] = gates(x);
   using R = typename N::Real;
-  return dy * kept_from_zero(gate * madd(x, rest, N(1)), x, R(-745));
+  return through(dy, gate * madd(x, rest, N(1)), x, R(-745));
 }
 
 // ln x of a positive finite f32 in f64, to 2^-38 of itself.
