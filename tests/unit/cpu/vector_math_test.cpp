@@ -220,6 +220,26 @@ TEST_CASE("vector math: far out gelu's gradient is 1 or 0, however large its pol
   }
 }
 
+TEST_CASE("vector math: an infinite gradient passes a slope that only f64 can tell from 0") {
+  const Number inf = std::numeric_limits<Number>::infinity();
+  for (const Strategy& strategy : strategies()) {
+    Bench bench = bench_of(strategy);
+    for (const uint32_t op : {TN_OP_gelu_grad, TN_OP_silu_grad}) {
+      FragmentBuilder f;
+      const uint32_t in = f.input(TN_DTYPE_f32, {2}), at = f.input(TN_DTYPE_f32, {2});
+      auto& node = f.node(op, {in, at}, {f.output(TN_DTYPE_f32, {2})});
+      if (op == TN_OP_gelu_grad) node.integer("tanh", 0);
+      Tensor dy(TN_DTYPE_f32, {2}), x(TN_DTYPE_f32, {2}), y(TN_DTYPE_f32, {2});
+      dy.set({0}, inf);
+      dy.set({1}, 1);
+      for (const int64_t i : {0, 1}) x.set({i}, op == TN_OP_gelu_grad ? -20 : -120);
+      bench.run(compile(bench.device, f.fragment()), {&dy, &x}, {&y});
+      CHECK_MESSAGE(y.at({0}) == -inf, strategy.name() << ": " << label(op, TN_DTYPE_f32, {}));
+      CHECK_MESSAGE(y.at({1}) == 0, strategy.name() << ": " << label(op, TN_DTYPE_f32, {}));
+    }
+  }
+}
+
 TEST_CASE("vector math: every f32 on a grid is cast to each half as it is rounded") {
   const auto step = tenon::test::full_numbers_or<uint32_t>("bit patterns apart", 16381, 61);
   const Tensor x = samples_of_f32(step);
