@@ -149,7 +149,7 @@ class Row:
         return time.perf_counter_ns() - start
 
 
-def answer(known, current, line):
+def answer(torch, known, current, line):
     """What is answered, and the row that is ready afterwards."""
     word, _, rest = line.strip().partition(" ")
     if word == "run":
@@ -157,6 +157,7 @@ def answer(known, current, line):
     if rest not in known:
         return f"! there is no row '{rest}'", current
     current.ways.clear()  # the arrays of the row before go first
+    torch.compiler.reset()  # what was compiled for other rows counts against a limit, beyond which torch runs eagerly
     row = Row(known[rest])
     return "ways " + " ".join(row.ways), row
 
@@ -172,11 +173,12 @@ def main():
     torch.set_num_threads(threads)
     print(f"ready torch {torch.__version__} on the CPU: {threads} threads, {torch.backends.cpu.get_cpu_capability()}, "
           "outputs allocated before, fused optimizers; compile: torch.compile", flush=True)
+    torch._dynamo.config.fail_on_recompile_limit_hit = True  # rather than a row that says "compile" and is not
     known, current = rows(torch), Row()
     for line in sys.stdin:
         try:
             with torch.no_grad():
-                said, current = answer(known, current, line)
+                said, current = answer(torch, known, current, line)
         except Exception as trouble:  # whatever torch raises, the other rows go on
             said = "! " + (str(trouble).splitlines() or [type(trouble).__name__])[0][:200]
         print(said, flush=True)
