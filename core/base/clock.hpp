@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// clock.hpp: the one clock of the host: CLOCK_MONOTONIC in nanoseconds, comparable with tn.profile/1's host side.
+// clock.hpp: the one clock of the host: CLOCK_MONOTONIC in nanoseconds, comparable with tn.profile/1's host side; and the time of day,
+// for what is laid beside the records of other processes.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 
 namespace tenon::base {
 
@@ -11,6 +13,22 @@ namespace tenon::base {
 inline uint64_t now_ns() noexcept {
   const auto time = std::chrono::steady_clock::now().time_since_epoch();
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+
+// The time of day, since 1970. [any-thread; does not block; cannot fail]
+inline uint64_t wall_ns() noexcept {
+  const auto time = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+}
+// The same at the system's last tick, some milliseconds ago at most, for a few nanoseconds where the other takes 20 to 40. Never
+// after what wall_ns says then, and the same for all processes. [any-thread; does not block; cannot fail]
+inline uint64_t wall_tick_ns() noexcept {
+#if defined(CLOCK_REALTIME_COARSE)
+  timespec tick{};
+  if (clock_gettime(CLOCK_REALTIME_COARSE, &tick) == 0)
+    return static_cast<uint64_t>(tick.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(tick.tv_nsec);
+#endif
+  return wall_ns();
 }
 
 // A moment to be done by. Safe with timeouts so long that adding them to now would wrap.

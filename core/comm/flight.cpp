@@ -2,6 +2,7 @@
 // flight.cpp: see flight.hpp. One JSON object a file, an operation a line, so that people can read it as it is.
 #include "comm/flight.hpp"
 
+#include "base/clock.hpp"
 #include "base/environment.hpp"
 #include "base/file.hpp"
 #include "base/host.hpp"
@@ -10,18 +11,11 @@
 #include "runtime/device_state.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 #include <utility>
 
 namespace tenon::comm {
 namespace {
-
-// Comparable between the ranks of one host, and nearly so between hosts.
-uint64_t wall_ns() noexcept {
-  const auto time = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-}
 
 bool has_peer(uint32_t kind) noexcept {
   return kind == TN_COMM_BROADCAST || kind == TN_COMM_REDUCE || kind == TN_COMM_SEND || kind == TN_COMM_RECV;
@@ -68,11 +62,11 @@ void Flight::put(uint64_t index, const Operation& operation) noexcept {
     return std::bit_cast<uint64_t>(std::array<uint32_t, 2>{first, second});
   };
   Slot& slot = ring_[index % kept];
-  size_t i = 0;
-  for (const uint64_t word :
-       {operation.group, operation.count, operation.at_ns, both(operation.kind, operation.dtype),
-        both(operation.reduce, static_cast<uint32_t>(operation.peer))})
-    slot[i++].store(word, std::memory_order_release);
+  slot[0].store(operation.group, std::memory_order_release);
+  slot[1].store(operation.count, std::memory_order_release);
+  slot[2].store(operation.at_ns, std::memory_order_release);
+  slot[3].store(both(operation.kind, operation.dtype), std::memory_order_release);
+  slot[4].store(both(operation.reduce, static_cast<uint32_t>(operation.peer)), std::memory_order_release);
 }
 
 Flight::Operation Flight::at(uint64_t index) const noexcept {
@@ -83,11 +77,13 @@ Flight::Operation Flight::at(uint64_t index) const noexcept {
 }
 
 void Flight::note(std::span<const CommOp> group) noexcept {
-  const uint64_t now = wall_ns();
+  const uint64_t now = base::wall_tick_ns();
   const Noting noting(notes_);
   const uint64_t number = groups_.load(std::memory_order_relaxed) + 1;
   uint64_t index = operations_.load(std::memory_order_relaxed);
+  bool collective = false;
   for (const CommOp& op : group) {
+    collective |= op.abi.kind != TN_COMM_SEND && op.abi.kind != TN_COMM_RECV;
     put(index++, {.group = number,
                   .count = op.abi.count,
                   .at_ns = now,
@@ -97,8 +93,7 @@ void Flight::note(std::span<const CommOp> group) noexcept {
                   .peer = has_peer(op.abi.kind) ? static_cast<int32_t>(op.abi.peer) : -1});
   }
   latest_ = group.size();
-  latest_collective_ =
-      std::any_of(group.begin(), group.end(), [](const CommOp& op) { return !is_message(op.abi.kind); });
+  latest_collective_ = collective;
   if (latest_collective_)
     collectives_.store(collectives_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   operations_.store(index, std::memory_order_release);
@@ -143,7 +138,7 @@ std::string Flight::text(const detail::CommState& comm, uint64_t serial, const E
       ",\n " + number("process", base::process_id()) + ", " + word("device", comm.device->name) + ", " +
       number("groups", seen.groups) + ", " + number("collectives", seen.collectives) + ",\n " +
       member("ended", "{" + word("code", code_name(why.code))) + ", " + word("message", why.message) + ", " +
-      number("at_ns", wall_ns()) + "},\n " + member("operations", "[");
+      number("at_ns", base::wall_ns()) + "},\n " + member("operations", "[");
   const char* before = "\n  {";
   for (const Operation& op : seen.operations) {
     out += std::exchange(before, ",\n  {") + number("group", op.group) + ", " +

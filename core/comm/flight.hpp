@@ -31,6 +31,7 @@ class Flight {
   std::string text(const detail::CommState& comm, uint64_t serial, const Error& why) const;
 
  private:
+  // `at_ns`: to the tick of the clock, which is milliseconds; what is asked is who waited for whom, and for how long.
   struct Operation {
     uint64_t group = 0, count = 0, at_ns = 0;
     uint32_t kind = 0, dtype = 0, reduce = 0;

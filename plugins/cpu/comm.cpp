@@ -134,6 +134,14 @@ Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   const uint64_t number = submitted_ + 1;
   if (number > depth && turns_->progress() < number - depth) wait_for_room(number);
   Pending& pending = pending_[number % depth];
+  pending.begun = false;
+  if (ops.size() == 1 && left_out_ == 0 && may_end_at_once(stream, number) &&
+      done_briefly(ops.front(), number, pending.begun)) {
+    handed_over_ = 0;
+    submitted_ = number;
+    ++collectives_;
+    return {};
+  }
   const comm::Maker maker{.rank = ticket_.rank,
                           .size = ticket_.size,
                           .find_window = find_window,
@@ -142,8 +150,7 @@ Status Comm::submit(Stream& stream, std::span<const tn_comm_op> ops) {
   pending.number = number;
   pending.group.sequence = pending.group.operations.empty() ? number : collectives_ + 1;
   const bool small = is_small(pending.group);
-  pending.begun = false;
-  if (small && done_at_once(stream, pending)) {
+  if (!pending.begun && small && done_at_once(stream, pending)) {
     handed_over_ = 0;
   } else {
     TN_TRY(stream.run(pending, *turns_, number - 1));
@@ -159,10 +166,38 @@ bool Comm::is_small(const comm::Group& group) const noexcept {
          standing_->collector.is_small(group.operations, at_once_bytes);
 }
 
+bool Comm::done_briefly(const tn_comm_op& op, uint64_t number, bool& begun) {
+  comm::Collector& collector = standing_->collector;
+  comm::Member& member = *standing_->member;
+  if (!collector.takes_briefs()) return false;
+  const auto brief = comm::Brief::of(op, author::data_of<Memory>);
+  if (!brief || !member.enter(Memory::shared_given_back(), false).ok()) return false;
+  collector.begin(*brief, collectives_ + 1);
+  if (member.all_are_here() && collector.end(*brief)) {
+    ended_at_once(number);
+    return true;
+  }
+  begun = true;
+  others_were_late();
+  return false;
+}
+
+// Who submits is not in finish(): nobody ends this object meanwhile.
+void Comm::ended_at_once(uint64_t number) noexcept {
+  standing_->member->leave();
+  turns_->advance(number);
+  late_ = 0;
+}
+
+void Comm::others_were_late() noexcept {
+  left_out_ = late_;
+  late_ = std::min(2 * late_ + 1, most_left_out);
+}
+
 // Handing a small group to the worker costs more than the group itself. Where another rank is late, the worker waits for it; what
 // fails here fails once more there, where it is told.
 bool Comm::done_at_once(const Stream& stream, Pending& pending) {
-  if (turns_->progress() != pending.number - 1 || !stream.idle()) return false;
+  if (!may_end_at_once(stream, pending.number)) return false;
   if (left_out_ > 0) {
     --left_out_;
     return false;
@@ -179,19 +214,14 @@ bool Comm::done_at_once(const Stream& stream, Pending& pending) {
       const Result<bool> ended = collector.advance(group.operations);
       if (!ended.ok()) return false;
       if (!*ended) continue;
-      member.leave();
-      turns_->advance(pending.number);  // who submits is not in finish(): nobody ends this object meanwhile
-      late_ = 0;
+      ended_at_once(pending.number);
       return true;
     }
   } catch (const std::bad_alloc&) {
     (void)no_memory();
     return false;
   }
-  if (collector.may_advance()) {
-    left_out_ = late_;
-    late_ = std::min(2 * late_ + 1, most_left_out);
-  }
+  if (collector.may_advance()) others_were_late();
   return false;
 }
 

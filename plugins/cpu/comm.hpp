@@ -70,7 +70,14 @@ class Comm {
   Status join();
   void wait_for_room(uint64_t number);
   bool is_small(const comm::Group& group) const noexcept;
+  bool may_end_at_once(const Stream& stream, uint64_t number) const noexcept {
+    return turns_->progress() == number - 1 && stream.idle();
+  }
+  // `begun`: the others were late, or brought something else.
+  bool done_briefly(const tn_comm_op& op, uint64_t number, bool& begun);
   bool done_at_once(const Stream& stream, Pending& pending);
+  void ended_at_once(uint64_t number) noexcept;
+  void others_were_late() noexcept;
   Status no_memory();
   Status perform(Pending& pending);
   Status carry_out(const Pending& pending);

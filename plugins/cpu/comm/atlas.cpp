@@ -20,7 +20,7 @@ void Atlas::drop(Sheets& sheets) noexcept {
   sheets.by_inode.clear();
 }
 
-void Atlas::forget_freed() noexcept {
+void Atlas::drop_freed() noexcept {
   for (uint32_t q = 0; q < sheets_.size(); ++q) {
     Sheets& sheets = sheets_[q];
     if (sheets.by_inode.empty()) continue;
@@ -35,6 +35,7 @@ Result<std::byte*> Atlas::find(uint32_t rank, const Window& window, uint64_t byt
   auto found = sheets.by_inode.find(window.inode);
   if (found == sheets.by_inode.end()) {
     if (sheets.by_inode.empty()) sheets.freed = member_.slot(rank).freed.load(std::memory_order_relaxed);
+    opened_ = true;
     found = sheets.by_inode.emplace(window.inode, TN_TRY(open(rank, window))).first;
   }
   const Sheet& sheet = found->second;

@@ -32,7 +32,9 @@ class Atlas {
   Result<std::byte*> find(uint32_t rank, const Window& window, uint64_t bytes);
   // Drops the maps of ranks that have given shared memory back since; what `find` returned is not to be used after it.
   // [one thread; may block; cannot fail]
-  void forget_freed() noexcept;
+  void forget_freed() noexcept {
+    if (opened_) drop_freed();
+  }
 
  private:
   struct Sheet {
@@ -44,10 +46,12 @@ class Atlas {
     std::map<uint64_t, Sheet> by_inode{};
   };
   static void drop(Sheets& sheets) noexcept;
+  void drop_freed() noexcept;
   Result<Sheet> open(uint32_t rank, const Window& window);
 
   Member& member_;
   std::vector<Sheets> sheets_;  // of each rank
+  bool opened_ = false;         // there may be any
 };
 
 }  // namespace tenon::cpu::comm

@@ -190,9 +190,7 @@ Status Collector::compare(uint32_t rank, const Brought& theirs, const Brought& o
   const uint32_t both = std::min(theirs.count(), ours.count());
   for (uint32_t i = 0; i < both; ++i) {
     const Terms &a = theirs.terms(i), &b = ours.terms(i);
-    if (a.kind == b.kind && a.dtype == b.dtype && a.reduce == b.reduce && a.root == b.root &&
-        a.count == b.count)
-      continue;
+    if (alike(a, b)) continue;
     return member_.fail(TN_MISMATCH,
                         text("group ", ours.sequence(), ", collective ", i, ": ", member_.in_words(rank),
                              " has ", told(a), ", ", member_.in_words(rank_), " has ", told(b),

@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 namespace tenon::cpu::comm {
 
@@ -53,6 +54,20 @@ class Brought {
   const Board& board_;
 };
 
+// A group of one all-reduce of a few bytes without a factor, or of a barrier.
+struct Brief {
+  // Nothing for any other group, and for whatever make_group refuses. `address_of`: as of Maker.
+  // [any-thread; does not block; cannot fail]
+  static std::optional<Brief> of(const tn_comm_op& op,
+                                 std::byte* (*address_of)(const tn_span& span)) noexcept;
+
+  Terms terms{};
+  const std::byte* send = nullptr;
+  std::byte* recv = nullptr;
+  uint64_t bytes = 0;
+  ReduceRow row = nullptr;
+};
+
 class Collector {
  public:
   // `bridge`: to ranks on other hosts; nullptr when there are none.
@@ -69,6 +84,11 @@ class Collector {
   void begin(std::span<const Operation> operations, uint64_t sequence);
   Result<bool> advance(std::span<const Operation> operations);
   Status finish(std::span<const Operation> operations);
+  // The same of a brief one, when all mates have finished its step: false where some brought something else, and `advance` says what.
+  // Only where takes_briefs(). [one thread; does not block; cannot fail]
+  void begin(const Brief& brief, uint64_t sequence);
+  bool end(const Brief& brief);
+  bool takes_briefs() const noexcept { return bridge_ == nullptr; }
   // What comes next waits for nobody.
   bool may_advance() const noexcept { return bridge_ == nullptr && (phase_ == 0 || way_ != Way::staged); }
   // Whether a group of these operations may touch memory of other ranks, or else the segment alone.

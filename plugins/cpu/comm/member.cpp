@@ -90,6 +90,7 @@ Status Member::arrive(const system::Fd& memory) {
   own.base = reinterpret_cast<uint64_t>(segment_->base());
   own.processors = system::processors();
   Header& header = segment_->header();
+  if (!system::take_part_in_fences()) header.fences.store(1);
   header.arrived.fetch_add(1);
   system::wake_all(header.arrived);
   return {};
@@ -142,6 +143,7 @@ void Member::look_around(size_t ranks) noexcept {
     }
   }
   open_ = segment_->header().closed.load() == 0;
+  fences_ = segment_->header().fences.load() != 0;
   readable_ = segment_->header().unread.load() == 0;
   quickly_readable_ = readable_ && segment_->header().slow.load() == 0;
 }
@@ -170,7 +172,11 @@ void Member::ring(uint32_t rank) noexcept {
 void Member::post(bool noted) noexcept {
   Step& step = next_step();
   step.noted = noted ? 1 : 0;
-  step.number.store(++epoch_, std::memory_order_seq_cst);
+  step.number.store(++epoch_, std::memory_order_release);
+  if (fences_)
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+  else
+    std::atomic_signal_fence(std::memory_order_seq_cst);
   for (const uint32_t q : mates_) {
     if (q != rank_) tell(q);
   }

@@ -153,7 +153,7 @@ class Member {
   std::vector<Peer> peers_;
   std::vector<uint32_t> mates_;
   bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, quickly_readable_ = false,
-       crowded_ = true, reaches_ = false;
+       crowded_ = true, reaches_ = false, fences_ = true;
   uint32_t epoch_ = 0, freed_ = 0;
   Condition* meanwhile_ = nullptr;
   uint64_t sequence_ = 0;

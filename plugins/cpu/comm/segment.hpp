@@ -35,6 +35,12 @@ struct Terms {
   uint64_t factor = 0;  // bits of an int64_t or a double, as the dtype has it
 };
 
+// Whether two ranks are in the same collective.
+inline bool alike(const Terms& a, const Terms& b) noexcept {
+  return a.kind == b.kind && a.dtype == b.dtype && a.reduce == b.reduce && a.root == b.root &&
+         a.count == b.count;
+}
+
 // One collective as the other ranks must know it.
 struct Card : Terms {
   Window send{}, recv{};
@@ -135,6 +141,7 @@ struct Header {
   std::atomic<uint32_t> closed;   // 1: some rank cannot open another's memory
   std::atomic<uint32_t> unread;   // 1: some rank cannot read another's memory, or is told not to
   std::atomic<uint32_t> slow;     // 1: some rank reads another's memory slowly
+  std::atomic<uint32_t> fences;   // 1: some rank takes no part in fences, so each step is followed by one
   std::atomic<uint64_t> nonce;    // the id's
   Failure failure;
 };

@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -178,6 +179,22 @@ void sleep_on(std::atomic<uint32_t>& word, uint32_t expected, uint64_t deadline)
 
 void wake_all(std::atomic<uint32_t>& word) noexcept {
   (void)syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+// Asked once for each process.
+bool take_part_in_fences() noexcept {
+#if defined(SYS_membarrier)
+  static const bool takes_part = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+  return takes_part;
+#else
+  return false;
+#endif
+}
+
+void fence_all() noexcept {
+#if defined(SYS_membarrier)
+  (void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+#endif
 }
 
 Result<void*> symbol_beside(const char* name, const char* symbol) {

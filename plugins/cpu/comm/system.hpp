@@ -90,6 +90,13 @@ Result<void*> symbol_beside(const char* name, const char* symbol);
 // What memory is mapped by.
 inline constexpr uint64_t page = 4096;
 
+// The two sides of "I wrote A, then look at B" against "I wrote B, then look at A", between processes. Those that take part may do
+// the one without a fence, and whoever does the other lets all of them pass one.
+// False where the kernel has no such thing. [any-thread; does not block; cannot fail]
+bool take_part_in_fences() noexcept;
+// Some microseconds. [any-thread; does not block; cannot fail]
+void fence_all() noexcept;
+
 // The processors this thread may use, one bit each. [any-thread; does not block; cannot fail]
 inline constexpr size_t processor_words = 16;
 using Processors = std::array<uint64_t, processor_words>;

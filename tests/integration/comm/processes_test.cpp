@@ -8,14 +8,20 @@
 #include "support/seed.hpp"
 #include "support/temp_folder.hpp"
 
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 using namespace comm_test;
 
@@ -50,6 +56,19 @@ size_t shared_buffers() {
     inodes.insert(inode);
   }
   return inodes.size();
+}
+
+// From here on the kernel refuses this process a membarrier, as sandboxes do.
+bool deny_fences() {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{.len = static_cast<unsigned short>(std::size(program)), .filter = program};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 }  // namespace
@@ -89,6 +108,20 @@ TEST_CASE("processes: random collectives on shared, on private and on staged buf
       for (const pid_t child : children) CHECK(ended(child) == 0);
     }
   }
+}
+
+TEST_CASE("processes: where the kernel refuses one rank its fence, each of them does without") {
+  constexpr uint32_t size = 3;
+  const uint64_t seed = tenon::test::seed();
+  const tenon::test::TempFolder folder;
+  const auto children = start(size, [&](uint32_t rank) -> Status {
+    if (rank == 1 && !deny_fences()) return Status(TN_INTERNAL, "no filter of system calls is to be had");
+    keep_to_processors(2);
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, size, {}));
+    return random_collectives(r, seed, tenon::test::under_tsan ? 50 : 200, 3'000);
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
 }
 
 TEST_CASE("processes: messages reach shared, private and staged buffers, and swap in place") {
