@@ -148,7 +148,7 @@ Result<bool> Collector::advance(std::span<const Operation> operations) {
   bool ended = false;
   if (phase == 0) {
     TN_TRY(check_order());
-    way_ = choose();
+    way_ = choose(operations);
     if (way_ == Way::eager) TN_TRY(run_eager(operations));
     if (way_ == Way::direct) TN_TRY(run_direct(operations));
     if (way_ == Way::fetched) TN_TRY(run_fetched(operations));
@@ -165,10 +165,13 @@ Result<bool> Collector::advance(std::span<const Operation> operations) {
   return ended;
 }
 
-Collector::Way Collector::choose() {
+Collector::Way Collector::choose(std::span<const Operation> operations) {
   if (brought_ <= Board::eager_bytes) return Way::eager;
-  if (bridge_ == nullptr && all_reachable()) return Way::direct;
-  return bridge_ == nullptr && member_.quickly_readable() ? Way::fetched : Way::staged;
+  if (bridge_ != nullptr) return Way::staged;
+  if (all_reachable()) return Way::direct;
+  uint64_t bytes = 0;
+  for (const Operation& o : operations) bytes += o.count * blocks(o) * o.width;
+  return member_.quickly_readable(bytes / operations.size()) ? Way::fetched : Way::staged;
 }
 
 Status Collector::check_order() {

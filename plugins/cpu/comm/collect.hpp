@@ -113,7 +113,7 @@ class Collector {
   Brought brought_by(uint32_t rank) noexcept {
     return {member_.step_of(rank), member_.segment().board(rank, turn_)};
   }
-  Way choose();
+  Way choose(std::span<const Operation> operations);
   Status check_order();
   Status compare(uint32_t rank, const Brought& theirs, const Brought& ours);
   bool all_reachable();

@@ -153,9 +153,10 @@ bool reads(Member& member, uint32_t q) {
          std::memcmp(found.data(), &nonce, sizeof nonce) == 0;
 }
 
-// Whether reading the memory of rank `q`'s process is worth it: a sum takes two passes so, and three through the stages,
-// which are copied at memory's own pace.
-bool reads_quickly(Member& member, uint32_t q) {
+// How many times as long as a copy it takes to read the memory of rank `q`'s process. A sum takes two passes so, and three through the
+// stages; where those fall out of the caches each costs twice as much, and the system's work for each page does not.
+constexpr uint64_t quick = 2, quick_past_caches = 4, never_quick = UINT64_MAX;
+uint64_t cost_of_reading(Member& member, uint32_t q) {
   constexpr uint64_t bytes = 64 << 10;
   constexpr int tries = 8;
   const std::byte* const theirs = member.segment().stage(q, 0, member.segment().layout().near);
@@ -166,11 +167,11 @@ bool reads_quickly(Member& member, uint32_t q) {
     const uint64_t begin = driver::now_ns();
     std::memcpy(room.data(), theirs, bytes);
     const uint64_t between = driver::now_ns();
-    if (!system::read_from(member.process_of(q), address, room)) return false;
+    if (!system::read_from(member.process_of(q), address, room)) return never_quick;
     copied = std::min(copied, between - begin);
     read = std::min(read, driver::now_ns() - between);
   }
-  return read <= 2 * copied;
+  return (read + copied - 1) / std::max<uint64_t>(copied, 1);
 }
 
 // Tries whether this process can open what the others will want to lend, and read what they cannot.
@@ -182,8 +183,10 @@ void try_doors(Member& member, uint64_t inode, Where::Reads wanted) {
     const auto door = system::open_in(member.process_of(q), member.slot(q).descriptor);
     if (!door.ok() || system::inode_of(*door) != inode) member.segment().header().closed.store(1);
     if (may_read && !reads(member, q)) member.segment().header().unread.store(1);
-    if (wanted == Where::Reads::where_quick && !reads_quickly(member, q))
-      member.segment().header().slow.store(1);
+    if (wanted != Where::Reads::where_quick) continue;
+    const uint64_t cost = cost_of_reading(member, q);
+    if (cost > quick) member.segment().header().slow.store(1);
+    if (cost > quick_past_caches) member.segment().header().slower.store(1);
   }
 }
 

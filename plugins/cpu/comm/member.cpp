@@ -145,7 +145,8 @@ void Member::look_around(size_t ranks) noexcept {
   open_ = segment_->header().closed.load() == 0;
   fences_ = segment_->header().fences.load() != 0;
   readable_ = segment_->header().unread.load() == 0;
-  quickly_readable_ = readable_ && segment_->header().slow.load() == 0;
+  if (readable_ && segment_->header().slower.load() == 0)
+    read_from_ = segment_->header().slow.load() == 0 ? 0 : past_caches;
 }
 
 std::string Member::in_words(uint32_t rank) const {

@@ -21,6 +21,8 @@ class Member;
 inline constexpr uint64_t look_ns = 20'000'000;
 // Long work is cut into pieces of so many bytes, and between two of them the rank shows that it lives.
 inline constexpr uint64_t piece = 256 << 10;
+// Of so many bytes stages do not stay in a processor's own caches, and cost as much again as what is copied through them.
+inline constexpr uint64_t past_caches = 2 << 20;
 
 // What a rank waits for.
 class Condition {
@@ -57,8 +59,8 @@ class Member {
   bool open() const noexcept { return open_; }
   // Each mate can read all memory of each other.
   bool readable() const noexcept { return readable_; }
-  // And by all of them quicker than a copy through the stages.
-  bool quickly_readable() const noexcept { return quickly_readable_; }
+  // And reading so many bytes is quicker, for all of them, than copying them through the stages.
+  bool quickly_readable(uint64_t bytes) const noexcept { return bytes >= read_from_; }
 
   // Takes the rank's slot; `memory` is the segment's own, for others to try. TN_INVALID when it is taken.
   // [one thread, once; does not block; may fail]
@@ -152,8 +154,9 @@ class Member {
   const int32_t process_;
   std::vector<Peer> peers_;
   std::vector<uint32_t> mates_;
-  bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, quickly_readable_ = false,
-       crowded_ = true, reaches_ = false, fences_ = true;
+  bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, crowded_ = true,
+       reaches_ = false, fences_ = true;
+  uint64_t read_from_ = UINT64_MAX;
   uint32_t epoch_ = 0, freed_ = 0;
   Condition* meanwhile_ = nullptr;
   uint64_t sequence_ = 0;
