@@ -109,6 +109,16 @@ inline void pause() noexcept {
 #endif
 }
 
+// Asks for the line at `at`, to be written here soon: the write then waits for nobody who has read it. [any-thread; does not block;
+// cannot fail]
+inline void prefetch_to_write(const void* at) noexcept {
+#if defined(__x86_64__)
+  asm volatile("prefetchw %0" ::"m"(*static_cast<const char*>(at)));
+#else
+  __builtin_prefetch(at, 1);
+#endif
+}
+
 // The two halves of "I wrote A, then look at B" against "I wrote B, then look at A". The frequent side pays nothing when
 // the kernel lends a membarrier to the rare side; otherwise both pay a full fence.
 class Fence {

@@ -47,6 +47,7 @@ void Collector::begin(const Brief& brief, uint64_t sequence) {
 }
 
 bool Collector::end(const Brief& brief) {
+  driver::prefetch_to_write(&member_.next_step());
   const Step& own = member_.step_of(rank_);
   for (uint32_t q = 0; q < size_; ++q) {
     const Step& step = member_.step_of(q);
