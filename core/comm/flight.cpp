@@ -83,7 +83,7 @@ void Flight::note(std::span<const CommOp> group) noexcept {
   uint64_t index = operations_.load(std::memory_order_relaxed);
   bool collective = false;
   for (const CommOp& op : group) {
-    collective |= op.abi.kind != TN_COMM_SEND && op.abi.kind != TN_COMM_RECV;
+    collective |= !is_message(op.abi.kind);
     put(index++, {.group = number,
                   .count = op.abi.count,
                   .at_ns = now,

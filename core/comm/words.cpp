@@ -23,8 +23,6 @@ std::string_view reduction_name(uint32_t reduce) noexcept {
   return names[reduce < std::size(names) ? reduce : 0];
 }
 
-bool is_message(uint32_t kind) noexcept { return kind == TN_COMM_SEND || kind == TN_COMM_RECV; }
-
 std::string listed(std::span<const uint32_t> ranks) {
   std::vector<std::string> words;
   for (const uint32_t rank : ranks) words.push_back(std::to_string(rank));

@@ -169,9 +169,9 @@ Collector::Way Collector::choose(std::span<const Operation> operations) {
   if (brought_ <= Board::eager_bytes) return Way::eager;
   if (bridge_ != nullptr) return Way::staged;
   if (all_reachable()) return Way::direct;
-  uint64_t bytes = 0;
-  for (const Operation& o : operations) bytes += o.count * blocks(o) * o.width;
-  return member_.quickly_readable(bytes / operations.size()) ? Way::fetched : Way::staged;
+  uint64_t most = 0;
+  for (const Operation& o : operations) most = std::max(most, o.count * blocks(o) * o.width);
+  return member_.quickly_readable(most) ? Way::fetched : Way::staged;
 }
 
 Status Collector::check_order() {

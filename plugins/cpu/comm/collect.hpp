@@ -13,7 +13,8 @@
 //
 // Between hosts it is eager or staged: what the others of a host would read of a rank's board or stage is sent there first
 // (cross.cpp), so everything after that is the same. Contributions of the pieces that come next are on their way meanwhile.
-// Invariant: which way is taken follows from the boards alone, so all ranks take the same; the result is the same in all.
+// Invariant: which way is taken follows from what all ranks brought and found out when they joined, so all take the same; the result is
+// the same in all.
 #pragma once
 
 #include "atlas.hpp"

@@ -18,7 +18,7 @@
 namespace tenon::cpu::comm {
 
 struct Id {
-  static constexpr std::array<char, 8> mark{'t', 'n', 'c', 'p', 'u', 'i', 'd', '2'};
+  static constexpr std::array<char, 8> mark{'t', 'n', 'c', 'p', 'u', 'i', 'd', '3'};
   std::array<char, 8> magic = mark;
   system::Place place{};
   uint64_t inode = 0, nonce = 0;

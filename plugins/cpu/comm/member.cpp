@@ -90,7 +90,7 @@ Status Member::arrive(const system::Fd& memory) {
   own.base = reinterpret_cast<uint64_t>(segment_->base());
   own.processors = system::processors();
   Header& header = segment_->header();
-  if (!system::take_part_in_fences()) header.fences.store(1);
+  if (!system::take_part_in_fences()) header.unfenced.store(1);
   header.arrived.fetch_add(1);
   system::wake_all(header.arrived);
   return {};
@@ -143,7 +143,7 @@ void Member::look_around(size_t ranks) noexcept {
     }
   }
   open_ = segment_->header().closed.load() == 0;
-  fences_ = segment_->header().fences.load() != 0;
+  unfenced_ = segment_->header().unfenced.load() != 0;
   readable_ = segment_->header().unread.load() == 0;
   if (readable_ && segment_->header().slower.load() == 0)
     read_from_ = segment_->header().slow.load() == 0 ? 0 : past_caches;
@@ -174,7 +174,7 @@ void Member::post(bool noted) noexcept {
   Step& step = next_step();
   step.noted = noted ? 1 : 0;
   step.number.store(++epoch_, std::memory_order_release);
-  if (fences_)
+  if (unfenced_)
     std::atomic_thread_fence(std::memory_order_seq_cst);
   else
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -192,9 +192,8 @@ bool Member::all_are_here() noexcept {
   Everyone everyone(*this);
   if (everyone.met()) return true;
   if (crowded_) {
-    const uint64_t end = driver::deadline_after(moment_ns);
-    uint32_t kept = 0;
-    do {
+    uint64_t end = driver::never;  // known after the first turn, which mostly is enough
+    for (uint32_t kept = 0;;) {
       if (kept++ < switch_turns && !everyone.awaits_neighbour()) {
         driver::pause();
       } else {
@@ -202,8 +201,10 @@ bool Member::all_are_here() noexcept {
         driver::yield();
       }
       if (everyone.met()) return true;
-    } while (driver::now_ns() < end);
-    return false;
+      const uint64_t now = driver::now_ns();
+      if (now >= end) return false;
+      if (end == driver::never) end = now + moment_ns;
+    }
   }
   for (uint32_t turn = 0; turn < moment_turns; ++turn) {
     driver::pause();

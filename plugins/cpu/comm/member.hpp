@@ -117,7 +117,7 @@ class Member {
     if (meanwhile_ != nullptr) (void)meanwhile_->advance();
     return goes_on();
   }
-  // After a sequentially consistent store that `rank` may be waiting for: wakes it if it sleeps.
+  // After a store that `rank` may be waiting for, sequentially consistent or followed by a fence: wakes it if it sleeps.
   void tell(uint32_t rank) noexcept;
 
   // --- any thread ---
@@ -155,7 +155,7 @@ class Member {
   std::vector<Peer> peers_;
   std::vector<uint32_t> mates_;
   bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, crowded_ = true,
-       reaches_ = false, fences_ = true;
+       reaches_ = false, unfenced_ = true;
   uint64_t read_from_ = UINT64_MAX;
   uint32_t epoch_ = 0, freed_ = 0;
   Condition* meanwhile_ = nullptr;

@@ -142,8 +142,9 @@ struct Header {
   std::atomic<uint32_t> unread;   // 1: some rank cannot read another's memory, or is told not to
   std::atomic<uint32_t> slow;     // 1: some rank reads another's memory slowly …
   std::atomic<uint32_t> slower;   // … and so slowly that it is never worth it
-  std::atomic<uint32_t> fences;   // 1: some rank takes no part in fences, so each step is followed by one
-  std::atomic<uint64_t> nonce;    // the id's
+  std::atomic<uint32_t>
+      unfenced;  // 1: some rank takes no part in fences of all, so each step is followed by one of its own
+  std::atomic<uint64_t> nonce;  // the id's
   Failure failure;
 };
 

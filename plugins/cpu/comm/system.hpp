@@ -94,7 +94,8 @@ inline constexpr uint64_t page = 4096;
 // the one without a fence, and whoever does the other lets all of them pass one.
 // False where the kernel has no such thing. [any-thread; does not block; cannot fail]
 bool take_part_in_fences() noexcept;
-// Some microseconds. [any-thread; does not block; cannot fail]
+// Some microseconds. Where the kernel took it back since (a sandbox that was entered late), who sleeps finds what it missed when it looks
+// again. [any-thread; does not block; cannot fail]
 void fence_all() noexcept;
 
 // The processors this thread may use, one bit each. [any-thread; does not block; cannot fail]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // waiting.cpp: spinning, sleeping, and telling a slow rank from one that is lost, stopped, or waits for this one.
 //
-// Sleeping: a rank announces itself in `asleep`, reads its bell, then looks once more; whoever finishes a step stores it,
-// then looks at `asleep`. One of the two sees the other, because there is a fence between the two accesses of each: one that the
-// sleeper lets all of them pass, as steps are finished much more often; or one of each its own, where the kernel has no such thing.
+// Sleeping: a rank announces itself in `asleep`, then reads its bell and looks once more, each time before it sleeps; whoever
+// finishes a step stores it, then looks at `asleep`. One of the two sees the other, because there is a fence between the two accesses of
+// each: one that the sleeper lets all of them pass, as steps are finished much more often; or one of each its own, where the kernel has
+// no such thing. Once is enough, as nobody else ends the announcement.
 // Life: a sleeper hears the ranks that it waits for at work, and passes on when it last did; so who waits for it knows of
 // work behind it, while ranks that only wait for each other never hear anything new.
 // Invariant: a rank is blamed only after it was seen to be missing *after* it was seen to be gone, stopped or waiting.
@@ -182,9 +183,9 @@ Status Member::sleep(Condition& condition) {
   Slot& own = slot(rank_);
   Vigil vigil(*this, condition);
   Status outcome;
+  own.asleep.store(1, std::memory_order_seq_cst);
+  if (!unfenced_) system::fence_all();
   for (;;) {
-    own.asleep.store(1, std::memory_order_seq_cst);
-    system::fence_all();
     const uint32_t bell = own.bell.load(std::memory_order_seq_cst);
     if (condition.met()) break;
     outcome = failed() ? failure() : vigil.look();

@@ -169,11 +169,13 @@ def main():
     except ImportError:
         print("torch is not installed: ./dev bench fusion --peers", flush=True)
         return
+    dynamo = getattr(torch, "_dynamo", None)
+    if hasattr(getattr(dynamo, "config", None), "fail_on_recompile_limit_hit"):
+        dynamo.config.fail_on_recompile_limit_hit = True  # rather than a row that says "compile" and is not
     threads = int(sys.argv[1])
     torch.set_num_threads(threads)
     print(f"ready torch {torch.__version__} on the CPU: {threads} threads, {torch.backends.cpu.get_cpu_capability()}, "
           "outputs allocated before, fused optimizers; compile: torch.compile", flush=True)
-    torch._dynamo.config.fail_on_recompile_limit_hit = True  # rather than a row that says "compile" and is not
     known, current = rows(torch), Row()
     for line in sys.stdin:
         try:

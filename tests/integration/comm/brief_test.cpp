@@ -13,6 +13,12 @@ namespace {
 
 constexpr uint64_t most_bytes = 16;
 
+// Waits until `met`, but for no rank that has failed.
+template <class Met>
+void expect_soon(Met met) {
+  for (int turn = 0; turn < 10'000'000 && !met(); ++turn) std::this_thread::yield();
+}
+
 // A sum in place or not, on an idle stream. `before` is called just before the submit. [a rank's thread]
 template <class Before>
 Status reduce_idle(Rank& r, const Task& t, Before before) {
@@ -53,8 +59,16 @@ Status each_brief(Each each) {
 TEST_CASE("brief: sums of every type and reduction on idle streams are the reference's") {
   const Device device = open({});
   for (const uint32_t size : {1u, 2u, 3u}) {
+    std::atomic<uint64_t> come{0};  // so that all submit at once
     together(device, size, [&](Rank& r) {
-      return each_brief([&](const Task& task) { return reduce_idle(r, task, [] {}); });
+      uint64_t number = 0;
+      return each_brief([&](const Task& task) {
+        ++number;
+        return reduce_idle(r, task, [&] {
+          come.fetch_add(1);
+          expect_soon([&] { return come.load() >= number * size; });
+        });
+      });
     });
   }
 }
@@ -68,9 +82,7 @@ TEST_CASE("brief: a group whose others come after its submit has returned ends a
     return each_brief([&](const Task& task) -> Status {
       const uint32_t first = static_cast<uint32_t>(++number % size);
       if (r.rank != first) {
-        return reduce_idle(r, task, [&] {
-          while (submitted.load() < number) std::this_thread::yield();
-        });
+        return reduce_idle(r, task, [&] { expect_soon([&] { return submitted.load() >= number; }); });
       }
       // Returns though nobody else has come: what was begun in the submit is left to the stream's worker.
       const Buffer data = TN_TRY(r.uploaded(brought(task.dtype, task.seed, r.rank, task.count)));
