@@ -3,7 +3,7 @@
 // agree.
 //
 // A submit of such a group takes less than the others need to hear of it. What other groups are given in case that they wait, an
-// operation, windows and a way, is three quarters of what that costs, and so is left out.
+// operation, windows and a way, costs more than that, and so is left out.
 // Invariant: the other ranks cannot tell it from any group that lies beside its step; what does not end here goes on as one.
 #include "collect.hpp"
 
