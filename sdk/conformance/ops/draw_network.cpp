@@ -35,8 +35,11 @@ uint32_t index_dtype(Draw& draw) { return draw.choices.pick<uint32_t>({TN_DTYPE_
 
 void draw_conv(Draw& draw) {
   const Window high = draw_window(draw, false), wide = draw_window(draw, false);
-  const int64_t groups = draw.choices.between(1, 3), batch = draw.choices.between(1, 3);
-  const int64_t in = groups * draw.choices.between(1, 4), out = groups * draw.choices.between(1, 4);
+  // One of four has a group for each channel, as mobile networks do, and plugins have kernels for that alone.
+  const bool depthwise = draw.choices.chance(4);
+  const int64_t groups = draw.choices.between(1, depthwise ? 12 : 3), batch = draw.choices.between(1, 3);
+  const int64_t in = depthwise ? groups : groups * draw.choices.between(1, 4),
+                out = depthwise ? groups : groups * draw.choices.between(1, 4);
   const std::vector<int64_t> x = {batch, in, high.size, wide.size},
                              w = {out, in / groups, high.kernel, wide.kernel},
                              y = {batch, out, high.count(), wide.count()};

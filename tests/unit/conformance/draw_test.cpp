@@ -108,6 +108,26 @@ TEST_CASE("draw: equal seeds make equal trials, two seeds do not") {
   CHECK(made(1) != made(2));
 }
 
+// Plugins have kernels of their own for convolutions with one channel in a group, which a run must meet whatever its seed.
+TEST_CASE("draw: of convolutions some have one channel in each of many groups, others many channels in one") {
+  for (const uint64_t seed : {1, 2, 3, 4, 5}) {
+    Random random(seed);
+    int depthwise = 0, dense = 0, between = 0;
+    for (int i = 0; i < 200; ++i) {
+      Choices choices(random);
+      const Trial trial = draw_trial(*find_row("conv2d"), TN_DTYPE_f32, Form::dense, 500, choices);
+      const int64_t groups = trial.integer("groups"), channels = trial.inputs[0].dims[1];
+      if (groups == channels && groups > 3) ++depthwise;
+      if (groups == 1 && channels > 1) ++dense;
+      if (groups > 1 && channels > groups) ++between;
+    }
+    CAPTURE(seed);
+    CHECK(depthwise >= 20);
+    CHECK(dense >= 20);
+    CHECK(between >= 20);
+  }
+}
+
 TEST_CASE("draw: a fragment's identity follows what it is made of, not where it lies") {
   Random random(5);
   Choices choices(random);
