@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/performance.md and its charts from reports of ./dev bench SUITE --json FILE:
 
-  python3 tests/bench/report.py FILE... [--to docs]
+  python3 tests/bench/report.py FILE... [--beside WORD] [--to docs]
 
-A report replaces the section of its suite; the other suites keep theirs.
+A report replaces the section of its suite; the other suites keep theirs. With a word it replaces the section SUITE-WORD instead, for
+another kind of machine.
 Invariant: every figure on the page is one of a report's, or a target of targets.toml or its reason; what was not measured is there
 and says why.
 """
@@ -121,14 +122,14 @@ def reasons(rows, targets):
     return [f"- Missed: {', '.join(f'`{name}`' for name in dict.fromkeys(names))}: {why}" for why, names in found.items()]
 
 
-def section(report, targets, pictures):
+def section(name, report, targets, pictures):
     suite = report["suite"]
     judged = [row["met"] for row in report["rows"] if row["met"] is not None]
-    text = [f"## {suite}", "", f"`./dev bench {suite} --peers --json FILE` on {report['machine']}, "
+    text = [f"## {name}", "", f"`./dev bench {suite} --peers --json FILE` on {report['machine']}, "
             f"commit {report.get('commit') or 'unknown'}: {sum(judged)} of {len(judged)} rows that could be judged are met.", ""]
     text += [f"- {note}" for note in report.get("notes", [])] + ([""] if report.get("notes") else [])
-    for name, (words, _) in pictures.items():
-        text += [f"![{words}](img/performance/{suite}-{name}.svg)", ""]
+    for picture, (words, _) in pictures.items():
+        text += [f"![{words}](img/performance/{name}-{picture}.svg)", ""]
     for (family, _), points in growth(report["rows"]).items():
         text += [f"`{family}` grows with the {exponent(points):.2f}th power of its size "
                  f"from {points[0][0]:,} to {points[-1][0]:,}.", ""]
@@ -144,20 +145,21 @@ def sections_of(page):
     return {text[3:text.index("\n")]: text.rstrip("\n") + "\n" for text in sections}
 
 
-def write(reports, targets_file, folder):
-    """The page and its charts; returns the paths written."""
+def write(reports, targets_file, folder, beside=None):
+    """The page and its charts, in sections of their suites or in ones beside them; returns the paths written."""
     images = folder / "img" / "performance"
     images.mkdir(parents=True, exist_ok=True)
     written, sections = [], sections_of(folder / "performance.md")
     for report in reports:
         targets = bench.load_targets(targets_file, report["suite"])
         pictures = charts(report, targets)
-        for name, (_, picture) in pictures.items():
-            written.append(images / f"{report['suite']}-{name}.svg")
-            written[-1].write_text(picture, encoding="utf-8")
-        sections[report["suite"]] = section(report, targets, pictures)
+        name = report["suite"] + (f"-{beside}" if beside else "")
+        for picture, (_, drawn) in pictures.items():
+            written.append(images / f"{name}-{picture}.svg")
+            written[-1].write_text(drawn, encoding="utf-8")
+        sections[name] = section(name, report, targets, pictures)
     written.append(folder / "performance.md")
-    page = [PAGE] + [sections[suite] for suite in sorted(sections)]
+    page = [PAGE] + [sections[name] for name in sorted(sections)]
     written[-1].write_text("\n".join(page), encoding="utf-8")
     return written
 
@@ -166,11 +168,12 @@ def main(arguments=None):
     here = pathlib.Path(__file__).resolve().parent
     parser = argparse.ArgumentParser(description="write docs/performance.md from benchmark reports")
     parser.add_argument("reports", nargs="+", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--beside", metavar="WORD", help="write sections SUITE-WORD beside those of the suites")
     parser.add_argument("--to", type=pathlib.Path, default=here.parent.parent / "docs")
     parser.add_argument("--targets", type=pathlib.Path, default=here / "targets.toml")
     options = parser.parse_args(arguments)
     reports = [json.loads(path.read_text(encoding="utf-8")) for path in options.reports]
-    for path in write(reports, options.targets, options.to):
+    for path in write(reports, options.targets, options.to, options.beside):
         print(path)
 
 

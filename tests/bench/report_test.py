@@ -45,9 +45,9 @@ class Page(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         (self.folder / "t.toml").write_text(TARGETS, encoding="utf-8")
 
-    def write(self, rows, suite="s"):
+    def write(self, rows, suite="s", beside=None):
         given = {"suite": suite, "machine": "a machine, 2 cores", "commit": "abc-dirty", "notes": ["torch 9"], "rows": rows}
-        written = report.write([given], self.folder / "t.toml", self.folder)
+        written = report.write([given], self.folder / "t.toml", self.folder, beside)
         return (self.folder / "performance.md").read_text(encoding="utf-8"), [path.name for path in written]
 
     def test_machine_commit_command_notes_and_verdicts_are_told(self):
@@ -80,6 +80,14 @@ class Page(unittest.TestCase):
         self.assertEqual(again.count("\n## s\n"), 1)
         self.assertIn("torch compile", again[:again.index("## u")])
         self.assertNotIn("torch eager", again[:again.index("## u")])
+
+    def test_a_section_beside_its_suite_replaces_none_and_has_pictures_of_its_own(self):
+        first, _ = self.write(ROWS, "s")
+        both, written = self.write(ROWS, "s", "arm")
+        self.assertTrue(both.startswith(first), both)
+        self.assertIn("## s-arm\n\n`./dev bench s --peers --json FILE`", both)
+        self.assertEqual(written, ["s-arm-ratio.svg", "s-arm-limit.svg", "s-arm-growth.svg", "performance.md"])
+        self.assertEqual(self.write(ROWS, "s", "arm")[0], both)
 
 
 class Bars(unittest.TestCase):
