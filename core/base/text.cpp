@@ -176,7 +176,10 @@ std::string bytes_in_words(uint64_t bytes) {
 
 std::string time_in_words(double ns) {
   char text[32];
-  std::snprintf(text, sizeof text, ns < 1e6 ? "%.1f µs" : "%.2f ms", ns < 1e6 ? ns / 1e3 : ns / 1e6);
+  if (ns < 1e6)
+    std::snprintf(text, sizeof text, "%.1f µs", ns / 1e3);
+  else
+    std::snprintf(text, sizeof text, ns < 1e9 ? "%.2f ms" : "%.2f s", ns < 1e9 ? ns / 1e6 : ns / 1e9);
   return text;
 }
 

@@ -169,8 +169,17 @@ Status Native::asked(int32_t (*ask)(tn_comm*, tn_error*)) {
   return status_of(ask(handle, &error), error);
 }
 
-Status Native::abort() { return asked(api_->abort); }
-Status Native::health() { return asked(api_->health); }
+// Whoever aborts may submit nothing more, and whoever asks may have been idle: both leave their record here.
+Status Native::abort() {
+  Status said = asked(api_->abort);
+  if (said.ok()) ended(Error{.code = TN_ABORTED});
+  return said;
+}
+Status Native::health() {
+  Status said = asked(api_->health);
+  if (!said.ok()) ended(said.error());
+  return said;
+}
 
 Status Native::destroy(Timeout timeout) {
   tn_comm* handle = nullptr;

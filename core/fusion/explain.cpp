@@ -65,8 +65,9 @@ class Explainer {
   }
 
   void refused(const FusionRefusal& refusal) {
-    out_ +=
-        head("refused", refusal.rule) + fusion::called(graph_, refusal.nodes) + ": " + refusal.reason + '\n';
+    out_ += head("refused", refusal.rule) + fusion::called(graph_, refusal.nodes) + ": " + refusal.reason;
+    if (refusal.gain_ns > 0) out_ += " (would save " + base::time_in_words(refusal.gain_ns) + ")";
+    out_ += '\n';
   }
 
   void not_run(const FusionGroup& group) {

@@ -7,6 +7,7 @@
 #include "graph/columns.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tenon::fusion {
 namespace {
@@ -79,8 +80,13 @@ std::string Scheduler::claimed(const Candidate& candidate) const {
   for (const uint32_t node : candidate.nodes) {
     if (state_[node] == Node::dropped) return "nothing needs " + called(graph_, node);
     if (state_[node] == Node::alone) return "never_fuse names " + called(graph_, node);
-    if (state_[node] == Node::taken)
-      return called(graph_, node) + " is in '" + rule_[contraction_.group_of(node)] + "' already";
+    if (state_[node] == Node::taken) {
+      const uint32_t group = contraction_.group_of(node);
+      std::vector<uint32_t> others;
+      std::ranges::remove_copy(contraction_.nodes_of(group), std::back_inserter(others), node);
+      return called(graph_, node) + " is in '" + rule_[group] + "' already" +
+             (others.empty() ? "" : ", with " + called(graph_, others));
+    }
   }
   return "";
 }

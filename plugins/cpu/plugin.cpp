@@ -3,7 +3,7 @@
 //
 // Options of the host: `threads`, how many threads one command may use (default: the processors of the device);
 // `share_memory`, whether other processes may open large allocations: "never", "with_peers" (default), "always"; `read_memory`,
-// whether ranks read each other's other memory: "with_peers" (default), "never"; `host` and
+// whether ranks read each other's other memory: "where_quick" (default), "large", "with_peers", "never"; `host` and
 // `interface`, where communicators between hosts find this one (comm/hosts.hpp); `engine` and
 // `isa`, who runs elementwise passes and with which instructions (default: the fastest); `search`, `workspace_limit`, `cache`
 // and `prefer` (kernels/search.hpp).
@@ -110,10 +110,12 @@ class Plugin {
     SpinSeat::look_at_affinity();
     const Sharing sharing = TN_TRY(sharing_wanted());
     using Reads = comm::Where::Reads;
-    const Reads reads = TN_TRY(chosen<Reads>(
-        host_, "read_memory",
-        std::array<Choice<Reads>, 3>{
-            {{"where_quick", Reads::where_quick}, {"with_peers", Reads::always}, {"never", Reads::never}}}));
+    const Reads reads =
+        TN_TRY(chosen<Reads>(host_, "read_memory",
+                             std::array<Choice<Reads>, 4>{{{"where_quick", Reads::where_quick},
+                                                           {"large", Reads::large},
+                                                           {"with_peers", Reads::always},
+                                                           {"never", Reads::never}}}));
     segments_.stand_at({.host = text_of("host"), .interface = text_of("interface"), .reads = reads});
     tell_reach();
     return std::make_unique<cpu::Device>(node, static_cast<unsigned>(threads), std::move(search), sharing,

@@ -50,8 +50,8 @@ Result<std::byte*> Atlas::find(uint32_t rank, const Window& window, uint64_t byt
 Result<Atlas::Sheet> Atlas::open(uint32_t rank, const Window& window) {
   const auto memory = system::open_in(member_.process_of(rank), window.number);
   if (!memory.ok())
-    return Status(TN_PEER_LOST,
-                  text(member_.in_words(rank), " does not lend its buffer: ", memory.message()));
+    return Status(memory.code() == TN_NO_MEMORY ? TN_NO_MEMORY : TN_PEER_LOST,
+                  text("the buffer of ", member_.in_words(rank), " is not there: ", memory.message()));
   if (system::inode_of(*memory) != window.inode) {
     return Status(TN_PEER_LOST,
                   text(member_.in_words(rank),

@@ -277,7 +277,10 @@ void Bridge::Transfers::drop(size_t i) noexcept {
 Status Bridge::Transfers::begun(int32_t code, const tn_error& error) {
   if (code == TN_OK) [[likely]]
     return {};
-  return bridge_.lost(open_.back().rank, std::string(status_of(code, error).message()));
+  const Status said = status_of(code, error);
+  // Not the other's fault.
+  if (code == TN_NO_MEMORY) return bridge_.member_.fail(code, std::string(said.message()));
+  return bridge_.lost(open_.back().rank, std::string(said.message()));
 }
 
 Status Bridge::Transfers::send(uint32_t rank, uint64_t tag, const std::byte* from, uint64_t bytes) {

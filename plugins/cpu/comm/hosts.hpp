@@ -16,7 +16,7 @@ namespace tenon::cpu::comm {
 // What the options say of this process.
 struct Where {
   // The memory of other ranks on this host, where it has no address here.
-  enum class Reads : uint8_t { where_quick, always, never };
+  enum class Reads : uint8_t { where_quick, large, always, never };
   std::string host{};  // this host's name; "": the system's
   std::string interface {
   };  // over which other hosts are reached: a name, or an address of this machine; "": none said

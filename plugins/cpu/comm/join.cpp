@@ -183,6 +183,7 @@ void try_doors(Member& member, uint64_t inode, Where::Reads wanted) {
     const auto door = system::open_in(member.process_of(q), member.slot(q).descriptor);
     if (!door.ok() || system::inode_of(*door) != inode) member.segment().header().closed.store(1);
     if (may_read && !reads(member, q)) member.segment().header().unread.store(1);
+    if (wanted == Where::Reads::large) member.segment().header().slow.store(1);
     if (wanted != Where::Reads::where_quick) continue;
     const uint64_t cost = cost_of_reading(member, q);
     if (cost > quick) member.segment().header().slow.store(1);

@@ -248,16 +248,21 @@ void Member::leave() noexcept {
 Status Member::failure() {
   const Failure& failed = segment_->header().failure;
   const auto code = static_cast<int32_t>(failed.code.load());
-  return Status(code, text("communicator '", name_, "', rank ", rank_, ": ", failed.words));
+  const char* const words = failed.words[0] != '\0' ? failed.words : "a rank ended before it had said why";
+  return Status(code, text("communicator '", name_, "', rank ", rank_, ": ", words));
 }
 
 Status Member::fail(int32_t code, const std::string& words) {
   if (segment_->header().failure.set(code, words)) {
     for (const uint32_t q : mates_) ring(q);
   }
-  // Whoever came first needs a moment to write; should it end in that moment, these words serve.
+  // Whoever came first needs a moment to write; should it end in that moment, this code serves, so that all know of an end.
   for (uint32_t turn = 0; turn < 1000 && !failed(); ++turn) driver::yield();
-  if (failed()) return failure();
+  if (segment_->header().failure.set_code(code)) {
+    for (const uint32_t q : mates_) ring(q);
+  } else {
+    return failure();
+  }
   return Status(code, text("communicator '", name_, "', rank ", rank_, ": ", words));
 }
 

@@ -30,8 +30,12 @@ bool Failure::set(int32_t why, std::string_view said) noexcept {
   uint32_t free = 0;
   if (!claimed.compare_exchange_strong(free, 1)) return false;
   std::memcpy(words, said.data(), std::min(said.size(), sizeof words - 1));
-  code.store(static_cast<uint32_t>(why), std::memory_order_seq_cst);
-  return true;
+  return set_code(why);
+}
+
+bool Failure::set_code(int32_t why) noexcept {
+  uint32_t none = 0;
+  return code.compare_exchange_strong(none, static_cast<uint32_t>(why), std::memory_order_seq_cst);
 }
 
 Layout::Layout(uint32_t size) noexcept {

@@ -126,6 +126,8 @@ struct Failure {
   static constexpr size_t most_words = 400;
   // Makes this the failure; false when another came first. [any-thread; does not block; cannot fail]
   bool set(int32_t why, std::string_view said) noexcept;
+  // Without words, where whoever came first ended before it had said why; false when it has. [any-thread; does not block; cannot fail]
+  bool set_code(int32_t why) noexcept;
   std::atomic<uint32_t> claimed;
   std::atomic<uint32_t> code;  // set last; 0: none
   char words[most_words];

@@ -120,6 +120,12 @@ Result<Fd> open_in(int32_t pid, int number) {
     return failure(TN_PEER_LOST, text("process ", pid, " has ended, and its memory with it"), why);
   if (why == ENOENT)
     return failure(TN_PEER_LOST, text("process ", pid, " has closed its memory ", path), why);
+  if (why == EMFILE || why == ENFILE)
+    return failure(TN_NO_MEMORY,
+                   text("no file descriptor is left to open ", path,
+                        ", the memory of another rank: close some, or raise ",
+                        why == EMFILE ? "the limit (ulimit -n)" : "fs.file-max"),
+                   why);
   return failure(TN_UNSUPPORTED,
                  text("cannot open ", path,
                       ", the memory of another rank: run all ranks as one user, and "

@@ -282,7 +282,7 @@ std::string why_no_depthwise(const FragmentView& fragment, uint32_t at) {
   const int64_t groups = author::attribute_i64(conv, "groups").value_or(1);
   if (groups != weights.dims()[0] || weights.dims()[1] != 1)
     return text("it is not depthwise: ", weights.dims()[0], " filters of ", weights.dims()[1],
-                " channels in ", groups, " groups");
+                " channels in ", groups, groups == 1 ? " group" : " groups");
   if (image.elements() == 0 || fragment.tensor(conv.outputs[0]).elements() == 0)
     return "there are no elements";
   if (backward && !author::same_dims(fragment.tensor(relu.inputs[1]), image))

@@ -156,12 +156,12 @@ Status judge(const tn_fragment& fragment, tn_support& out) {
   const double ns = predicted_ns(view, groups);
   out.alias_mask = honoured_aliases(view, groups);
   if (const auto second = dependent(view, groups)) {
-    const std::string why = why_apart(view, groups, *second);
-    return author::accept_emulated(out,
-                                   text(view.nodes().size(), " nodes run as ", groups.size(),
-                                        " steps through memory: ", node_name(view, groups[*second].first),
-                                        " reads what another step made", why.empty() ? "" : ": ", why),
-                                   ns);
+    const std::string why = why_apart(view, groups, *second), node = node_name(view, groups[*second].first);
+    return author::accept_emulated(
+        out,
+        text(node, why.empty() ? " reads what another step made" : ": ", why, "; ", view.nodes().size(),
+             " nodes run as ", groups.size(), " steps through memory"),
+        ns);
   }
   if (const std::string converted = conversion(view, groups); !converted.empty()) {
     return author::accept_converted(out, converted, ns);

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 using namespace comm_test;
 using tool::FlightRecord;
@@ -90,6 +91,25 @@ TEST_CASE("flight: a rank that does not come is the one without a record") {
   });
   check_holds(flights.story(), {"3 ranks, 2 records", "rank 0 on cpu:0 submitted 2 groups", "TN_TIMEOUT",
                                 "rank 2 left no record"});
+}
+
+TEST_CASE("flight: who aborts leaves a record, and who submits nothing more leaves one when it asks") {
+  const Flights flights;
+  std::atomic<bool> aborted = false;
+  fly(2, std::chrono::seconds(20), [&](Rank& r) -> Status {
+    TN_TRY(sum(r, 16));
+    if (r.rank == 0) {
+      TN_TRY(r.comm.abort());
+      aborted = true;
+      return {};
+    }
+    while (!aborted) std::this_thread::yield();
+    CHECK(r.comm.health().code() == TN_ABORTED);
+    CHECK_MESSAGE(std::filesystem::exists(flights.folder / "world.0.rank0.json"), "of who aborted");
+    CHECK_MESSAGE(std::filesystem::exists(flights.folder / "world.0.rank1.json"), "of who asked");
+    return {};
+  });
+  check_holds(flights.story(), {"2 ranks, 2 records", "rank 0 on cpu:0 submitted 1 group", "TN_ABORTED"});
 }
 
 TEST_CASE(

@@ -44,16 +44,18 @@ inline std::vector<pid_t> start(uint32_t size, const std::function<Status(uint32
   return children;
 }
 
-// `sharing`: a value of cpu.share_memory; "staged": none, and nothing is read either; "quick": none, and what is read depends on
-// how long that takes here.
+// `sharing`: a value of cpu.share_memory; "staged": none, and nothing is read either; "large": none, and what is large is read;
+// "quick": none, and what is read depends on how long that takes here.
 inline Result<Rank> join_here(const Store& store, uint32_t rank, uint32_t size, CommOptions options,
                               const std::string& sharing = "with_peers") {
   static Runtime* const tenon = new Runtime;  // for the life of the process
-  const bool staged = sharing == "staged", quick = sharing == "quick";
-  *tenon = TN_TRY(comm_test::runtime({{"cpu.share_memory", staged || quick ? "never" : sharing},
-                                      {"cpu.read_memory", staged  ? "never"
-                                                          : quick ? "where_quick"
-                                                                  : "with_peers"}}));
+  std::map<std::string, std::string> chosen = {{"cpu.share_memory", sharing},
+                                               {"cpu.read_memory", "with_peers"}};
+  const std::map<std::string, std::string> reads = {
+      {"staged", "never"}, {"large", "large"}, {"quick", "where_quick"}};
+  if (const auto found = reads.find(sharing); found != reads.end())
+    chosen = {{"cpu.share_memory", "never"}, {"cpu.read_memory", found->second}};
+  *tenon = TN_TRY(comm_test::runtime(std::move(chosen)));
   return join(TN_TRY(tenon->device("cpu")), store, rank, size, std::move(options));
 }
 

@@ -22,6 +22,7 @@
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 using namespace comm_test;
@@ -98,7 +99,7 @@ TEST_CASE("processes: random collectives on shared, on private and on staged buf
   const uint64_t seed = tenon::test::seed();
   const auto rounds = tenon::test::full_or<uint64_t>("rounds", tenon::test::under_tsan ? 15 : 40, 1'000);
   for (const uint32_t size : {2u, 3u}) {
-    for (const char* sharing : {"always", "never", "quick", "staged"}) {
+    for (const char* sharing : {"always", "never", "quick", "large", "staged"}) {
       const tenon::test::TempFolder folder;
       const auto children = start(size, [&](uint32_t rank) -> Status {
         const Store store = TN_TRY(Store::in_folder(folder.path()));
@@ -109,6 +110,27 @@ TEST_CASE("processes: random collectives on shared, on private and on staged buf
       for (const pid_t child : children) CHECK(ended(child) == 0);
     }
   }
+}
+
+TEST_CASE("processes: a rank without file descriptors is told so, and blames nobody") {
+  const tenon::test::TempFolder folder;
+  const auto children = start(2, [&](uint32_t rank) -> Status {
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    Rank r = TN_TRY(join_here(store, rank, 2, {.timeout = std::chrono::seconds(20)}, "always"));
+    const Buffer data = TN_TRY(r.buffer(4 << 20));
+    TN_TRY(r.comm.barrier(r.stream));
+    TN_TRY(r.stream.sync());
+    const rlimit none{3, 3};
+    if (rank == 1 && setrlimit(RLIMIT_NOFILE, &none) != 0) return Status(TN_INTERNAL, "no limit was set");
+    Status told = r.comm.all_reduce(r.stream, data, data, f32);
+    if (told.ok()) told = r.stream.sync();
+    const std::string_view words = told.message();
+    if (told.code() == TN_NO_MEMORY && words.find("no file descriptor is left") != words.npos &&
+        words.find("raise the limit (ulimit -n)") != words.npos)
+      return {};
+    return Status(TN_INTERNAL, "expected TN_NO_MEMORY of the limit, got: " + std::string(words));
+  });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
 }
 
 TEST_CASE("processes: where the kernel refuses one rank its part in fences, all pass their own") {

@@ -72,4 +72,5 @@ TEST_CASE("text: sizes and times have the unit that keeps them short") {
   CHECK(base::time_in_words(0) == "0.0 µs");
   CHECK(base::time_in_words(999'940) == "999.9 µs");
   CHECK(base::time_in_words(8'104'000) == "8.10 ms");
+  CHECK(base::time_in_words(3'111'790'000) == "3.11 s");
 }
