@@ -97,7 +97,17 @@ std::string Scheduler::path_in_words(const Contraction::Outcome& outcome) const 
   return "a path leaves and comes back through " + called(graph_, outcome.path);
 }
 
+// Whether its nodes are together already, in something larger: then nothing is lost.
+bool Scheduler::contained(const Candidate& candidate) const {
+  if (candidate.nodes.empty()) return false;
+  const uint32_t group = contraction_.group_of(candidate.nodes.front());
+  return std::ranges::all_of(candidate.nodes, [&](uint32_t node) {
+    return state_[node] == Node::taken && contraction_.group_of(node) == group;
+  });
+}
+
 bool Scheduler::take(const Candidate& candidate) {
+  if (contained(candidate)) return true;
   std::string reason = claimed(candidate);
   if (reason.empty()) {
     const Contraction::Outcome outcome =

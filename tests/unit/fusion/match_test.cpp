@@ -103,7 +103,7 @@ TEST_CASE("pattern: the device's refusal is told with its reason") {
 TEST_CASE("pattern: of two that want a node the one that gains more has it, the other says so") {
   Layer l;
   const auto p = l.g.named("p").matmul(l.x, l.w), s = l.g.named("s").add(p, l.b);
-  l.g.output("out", l.g.named("t").softmax(s));
+  l.g.output("out", l.g.named("u").exp(l.g.named("t").softmax(s)));
   FusionPattern small{
       .name = "add_softmax",
       .steps = {{.ops = {Op::add}, .operands = {in(0), in(1)}}, {.ops = {Op::softmax}, .operands = {0}}}};
@@ -111,9 +111,14 @@ TEST_CASE("pattern: of two that want a node the one that gains more has it, the 
                     .steps = {{.ops = {Op::matmul}, .operands = {in(0), in(1)}},
                               {.ops = {Op::add}, .operands = {0, in(2)}},
                               {.ops = {Op::softmax}, .operands = {1}}}};
-  const FusionCut cut = must(fuse(l.g, with({small, all})));
+  FusionPattern behind{
+      .name = "softmax_exp",
+      .steps = {{.ops = {Op::softmax}, .operands = {in(0)}}, {.ops = {Op::exp}, .operands = {0}}}};
+  const FusionCut cut = must(fuse(l.g, with({small, all, behind})));
   CHECK(fused(l.g, cut, {"p", "s", "t"}));
-  CHECK(reasons(cut).find("add_softmax: add 's' is in 'everything' already") != std::string::npos);
+  CHECK(reasons(cut).find("softmax_exp: softmax 't' is in 'everything' already, with matmul 'p' + add 's'") !=
+        std::string::npos);
+  CHECK_MESSAGE(reasons(cut).find("add_softmax") == std::string::npos, "it is fused, in something larger");
 }
 
 TEST_CASE("pattern: steps that fan out from one value are found through who uses it") {

@@ -44,6 +44,8 @@ TEST_CASE("options: a must_fuse that cannot be is an error with the path or the 
   const auto target =
       picky([](const tn_fragment& f) { return f.node_count > 1 ? std::string("too much") : std::string(); });
   says(fuse(c.g, target, options), "must_fuse [c2, c3]: test:0: too much");
+  options.must_fuse = {{"c0", "c1", "c2"}, {"c0", "c1"}};
+  CHECK_MESSAGE(fuse(c.g, willing(), options).ok(), "what is asked for twice is there");
   options.must_fuse = {{"c0", "c1"}, {"c1", "c2"}};
   says(fuse(c.g, willing(), options), "exp 'c1' is in 'must_fuse' already");
 }
