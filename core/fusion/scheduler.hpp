@@ -42,8 +42,8 @@ class Scheduler {
   void refuse(std::vector<uint32_t> nodes, std::string rule, std::string reason, double gain_ns = 0);
   // Takes the nodes as one group, where they are not part of one already; or leaves a refusal.
   bool take(const Candidate& candidate);
-  // Why the nodes cannot be one group as far as names and other groups go; "" when they can.
   bool contained(const Candidate& candidate) const;
+  // Why the nodes cannot be one group as far as names and other groups go; "" when they can.
   std::string claimed(const Candidate& candidate) const;
   std::string path_in_words(const Contraction::Outcome& outcome) const;
   FusionGroup group_of(std::vector<uint32_t> nodes, std::string rule, const Opinion& opinion) const;

@@ -181,9 +181,10 @@ class TN_API Communicator {
   // one. Ranks that split several times do so in one order. TN_TIMEOUT names who did not come; otherwise as create.
   // [all ranks; blocks; may fail]
   Result<Communicator> split(int32_t color, int32_t key);
-  // Ends all work in flight, on all ranks of one host, with TN_ABORTED. [any-thread; does not block; may fail]
+  // Ends all work in flight, on all ranks of one host, with TN_ABORTED. Waits for no rank, but writes this one's flight record, a small
+  // file. [any-thread; may block; may fail]
   Status abort();
-  // TN_OK, or why it has ended. [any-thread; does not block; may fail]
+  // TN_OK, or why it has ended; who is the first to hear of that writes the record likewise. [any-thread; may block; may fail]
   Status health() const;
   // Sees the groups out and leaves; TN_ABORTED for those that did not end in time. Other copies are empty shells then.
   // Others may call abort and health meanwhile. [one thread, in which no submit is under way; blocks; may fail]
