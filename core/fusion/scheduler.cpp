@@ -135,6 +135,7 @@ Status Scheduler::take_must() {
     const auto impossible = [&](const std::string& reason) {
       return Status(TN_INVALID, "must_fuse [" + base::join(words, ", ") + "]: " + reason);
     };
+    if (contained(candidate)) continue;
     if (!take(candidate)) return impossible(refusals_.back().reason);
     const Opinion opinion = TN_TRY(judge_.ask(candidate.nodes));
     if (!opinion.is_one()) return impossible(target_.device + ": " + opinion.support.reason);
