@@ -133,7 +133,9 @@ Status Hierarchical::submit(Stream& stream, std::span<const CommOp> group, std::
   watch_.note(group, routes);
   bool midway = false;
   Status done = walk(stream, legs, midway);
-  return done.ok() ? Status() : failed(std::move(done), midway);
+  if (!done.ok()) return failed(std::move(done), midway);
+  watch_.carried(stream, turn_.last());
+  return {};
 }
 
 void Hierarchical::call_witness(Stream& stream) {

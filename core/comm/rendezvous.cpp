@@ -85,12 +85,18 @@ struct StorePlace {
 Result<StorePlace> store_place(const Variables& variables, const Rendezvous& who) {
   if (const auto url = value_of(variables, "TENON_STORE")) return StorePlace{*url, "TENON_STORE"};
   const auto host = value_of(variables, "MASTER_ADDR"), port = value_of(variables, "MASTER_PORT");
-  if (who.launcher == "torchrun" && host && port)
+  const bool theirs =
+      value_of(variables, "TORCHELASTIC_USE_AGENT_STORE") == "True";  // torchrun's agent listens there
+  if (who.launcher == "torchrun" && host && port && !theirs)
     return StorePlace{"tcp://" + *host + ":" + *port, "MASTER_PORT"};
-  return Status(TN_INVALID,
-                "launcher '" + who.launcher +
-                    "' tells ranks but not where they meet: set TENON_STORE to tcp://HOST:PORT, an address "
-                    "of rank 0's host, or to file:///FOLDER, one that all ranks see");
+  const std::string why = theirs && host && port ? " keeps " + *host + ":" + *port +
+                                                       " for itself, and does not tell where ranks meet"
+                                                 : " tells ranks but not where they meet";
+  return Status(
+      TN_INVALID,
+      "launcher '" + who.launcher + "'" + why +
+          ": set TENON_STORE to file:///FOLDER, one that all ranks see and that is new for each job, or to "
+          "tcp://HOST:PORT, an address of rank 0's host, with TENON_STORE_TOKEN");
 }
 
 Result<Store> open_store(const Variables& variables, const Rendezvous& who, Timeout timeout) {

@@ -21,6 +21,8 @@ class Turn {
     last_ = TN_TRY(stream.record());
     return {};
   }
+  // Where the last group ended, on the stream that carried it. [stream's thread; does not block; cannot fail]
+  uint64_t last() const noexcept { return last_.value(); }
 
  private:
   Point last_{};

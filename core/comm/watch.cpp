@@ -18,6 +18,7 @@ constexpr auto tick = 20ms;
 constexpr uint32_t ticks_per_look = 10;        // at the store, which may be a network away
 constexpr uint32_t ticks_after_failure = 100;  // for one that does not answer
 constexpr auto longest_look = 500ms;
+constexpr auto long_wait = 400ms;  // for a group to end, before it is compared
 constexpr size_t kept_notes = 64, longest_words = 400;
 constexpr auto ending = 2s;  // for a verdict that is being written
 constexpr std::string_view left = "left";
@@ -27,6 +28,12 @@ std::string words(const tn_comm_op& op, Route route) {
   if (op.kind == TN_COMM_BARRIER) return kind;
   return kind + (how.empty() ? "" : " " + how) + " of " + std::to_string(op.count) + " " +
          std::string(name(static_cast<DType>(op.dtype))) + ", " + std::string(name(route));
+}
+
+std::string differ(uint64_t number, uint32_t rank, const std::string& group, const std::string& other_rank,
+                   const std::string& other) {
+  return "in group " + std::to_string(number) + " of collectives rank " + std::to_string(rank) + " has " +
+         group + ", rank " + other_rank + " has " + other;
 }
 
 // How far an end is from its cause: a stream that failed in one part passes over its groups of the others, which then say
@@ -88,8 +95,7 @@ struct Watch::Answers {
         const std::string* group = own.group(number);
         if (group == nullptr) continue;
         if (first != nullptr && *group != *first)
-          return "in group " + std::to_string(number) + " of collectives rank " + std::to_string(rank) +
-                 " has " + *group + ", rank " + std::to_string(first_rank) + " has " + *first;
+          return differ(number, rank, *group, std::to_string(first_rank), *first);
         if (first == nullptr) first_rank = rank;
         first = group;
       }
@@ -117,7 +123,8 @@ Watch::Watch(const detail::CommState& whole, std::string key, std::optional<uint
       rank_(whole.rank),
       size_(whole.size),
       keeper_(keeper),
-      grace_(std::clamp<std::chrono::nanoseconds>(whole.options.timeout / 2, 500ms, 2s)) {}
+      grace_(std::clamp<std::chrono::nanoseconds>(whole.options.timeout / 2, 500ms, 2s)),
+      patience_(whole.options.timeout / 2) {}
 
 Watch::~Watch() { leave(); }
 
@@ -162,6 +169,15 @@ void Watch::refused() {
   if (!std::exchange(noted_, false)) return;
   --submitted_;
   notes_.pop_back();
+}
+
+void Watch::carried(const Stream& stream, uint64_t value) {
+  runtime::Timeline& line = runtime::timeline_of(stream);
+  const std::lock_guard lock(mutex_);
+  if (!noted_ || line.collects.load(std::memory_order_relaxed))
+    return;  // what is captured runs later, if at all
+  carried_.push_back(
+      {.number = submitted_, .value = value, .stream = runtime::Hold(&line), .words = notes_.back()});
 }
 
 void Watch::end(Error cause) {
@@ -227,6 +243,46 @@ std::optional<Error> Watch::await_verdict() {
   return first_trouble().ok() ? std::nullopt : std::optional(first_trouble().error());
 }
 
+// The first group that has not ended; forgets those that have.
+std::optional<Watch::Carried> Watch::oldest() {
+  for (;;) {
+    Carried front;
+    {
+      const std::lock_guard lock(mutex_);
+      if (carried_.empty()) return std::nullopt;
+      front = carried_.front();
+    }
+    if (!runtime::finished(*front.stream, front.value, runtime::Deadline::glance())) return front;
+    const std::lock_guard lock(mutex_);
+    carried_.pop_front();
+  }
+}
+
+// What ranks have as one group, where that takes long: others may have taken another route, and wait elsewhere. The store keeps all
+// keys, so what usually takes long is given twice the time that it took. TN_MISMATCH with both sides.
+Status Watch::compare_oldest() {
+  const auto now = std::chrono::steady_clock::now();
+  const std::optional<Carried> own = oldest();
+  const uint64_t number = own ? own->number : 0;
+  if (number != oldest_) {
+    if (oldest_ != 0) slowest_ = std::max(slowest_, now - oldest_since_);
+    oldest_ = number;
+    oldest_since_ = now;
+  }
+  const auto usual = std::min(patience_, std::max<std::chrono::nanoseconds>(long_wait, 2 * slowest_));
+  if (number == 0 || number == compared_ || now - oldest_since_ < usual) return {};
+  const std::string place = key("at") + "/" + std::to_string(number);
+  const Status told = tell(place, std::to_string(rank_) + "\n" + own->words);
+  if (told.ok() || told.code() == TN_INVALID) compared_ = number;
+  if (told.code() != TN_INVALID) return {};
+  const auto said = store_.state()->look(place, base::Deadline(longest_look));
+  if (!said.ok() || !*said) return {};
+  const size_t line = (*said)->find('\n');
+  const std::string words = line == std::string::npos ? "" : (*said)->substr(line + 1);
+  if (words == own->words) return {};
+  return Status(TN_MISMATCH, differ(number, rank_, own->words, (*said)->substr(0, line), words));
+}
+
 // Until the next tick; false when the watch is over.
 bool Watch::pause() {
   std::unique_lock lock(mutex_);
@@ -248,6 +304,7 @@ void Watch::run() {
       return settle(first ? *std::move(asked) : verdict_of_others(Status(*asked)));
     }
     if (const Status seen = first_trouble(); !seen.ok()) return settle(found_out(seen));
+    if (const Status seen = compare_oldest(); !seen.ok()) return settle(found_out(seen));
     if (ticks-- > 0) continue;
     const auto alarm = store_.state()->look(key("alarm"), base::Deadline(longest_look));
     if (alarm.ok() && *alarm) return settle(found_out({}));

@@ -6,13 +6,17 @@
 // raises an alarm; every rank that hears it answers with what it has submitted; and who does not answer, or has submitted less
 // or something else, is the cause.
 // Collectives are numbered apart from messages, which are between two ranks and which the others need not know.
+// Ranks that take different routes wait in different parts, where nothing is wrong. So who waits for long puts what its oldest
+// group is on the store, or compares its own with what is there.
 // Invariant: the verdict is written once, before anything is aborted because of it, so no rank takes the consequence for the
 // cause; where the store is gone or does not answer each rank goes by what it saw itself, and names the rank that serves it.
 #pragma once
 
 #include "comm/comm_state.hpp"
+#include "runtime/timeline.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -44,6 +48,8 @@ class Watch {
   void note(std::span<const CommOp> group, std::span<const Route> routes);
   // What was noted last was refused, so others never see it. [stream's thread; does not block; cannot fail]
   void refused();
+  // What was noted last ends with what is on `stream` by now, its value `value`. [stream's thread; does not block; cannot fail]
+  void carried(const Stream& stream, uint64_t value);
   // Ends everything, on all ranks, because of `cause`. [any-thread; does not block; cannot fail]
   void end(Error cause);
 
@@ -58,10 +64,17 @@ class Watch {
 
  private:
   struct Answers;
+  struct Carried {
+    uint64_t number = 0, value = 0;
+    runtime::Hold stream{};
+    std::string words{};
+  };
 
   void run();
   bool pause();
   Status first_trouble() const;
+  std::optional<Carried> oldest();
+  Status compare_oldest();
   Status tell(const std::string& what, std::string_view value);
   Error found_out(const Status& seen);
   Result<Answers> hear();
@@ -77,8 +90,9 @@ class Watch {
   const std::string key_, name_;
   const uint32_t rank_, size_;
   const std::optional<uint32_t> keeper_;
-  const std::chrono::nanoseconds grace_;  // for answers
-  mutable std::mutex parts_mutex_;        // held while parts are asked, so that none is destroyed then
+  const std::chrono::nanoseconds grace_;     // for answers
+  const std::chrono::nanoseconds patience_;  // with a group, at most, before it is compared
+  mutable std::mutex parts_mutex_;           // held while parts are asked, so that none is destroyed then
   std::vector<Part> watched_;
 
   mutable std::mutex mutex_;
@@ -88,7 +102,12 @@ class Watch {
   uint64_t submitted_ = 0;         // groups with collectives
   std::deque<std::string> notes_;  // of the last of them
   bool noted_ = false;             // the last group was one of them
+  std::deque<Carried> carried_;    // what is not known to have ended
   bool alone_ = false;             // the store is no help any more
+  // Of the oldest of `carried_`, and for how long the slowest has been that. Its own thread's.
+  uint64_t oldest_ = 0, compared_ = 0;
+  std::chrono::steady_clock::time_point oldest_since_{};
+  std::chrono::nanoseconds slowest_{0};
   std::thread thread_;
 };
 

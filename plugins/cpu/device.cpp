@@ -102,6 +102,7 @@ Device::Device(driver::Node node, unsigned threads, SearchOptions search, Sharin
       sharing_(sharing),
       search_(std::move(search), crew_) {
   if (node_.processors.size() < driver::affinity_count()) placement_ = node_.processors;
+  prepare_team();
 }
 
 void Device::limits(tn_device_limits& out) const {

@@ -2,7 +2,8 @@
 // all_reduce: the mean of what all ranks have, in place, in the order of a stream.
 //
 //   all_reduce [4]                                            so many ranks (two), as processes of this program
-//   torchrun --no-python --nproc-per-node 4 all_reduce        the ranks of a launcher (also mpirun, srun)
+//   TENON_STORE=file:///tmp/job1 mpirun -n 4 all_reduce      the ranks of a launcher (also srun, torchrun --no-python)
+//                                                            that meet in a folder, a new one for each job
 //
 // Invariant: a rank says "right" only after every element was compared.
 #include <tenon/tenon.hpp>

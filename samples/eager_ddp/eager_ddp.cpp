@@ -3,7 +3,8 @@
 //
 //   eager_ddp [4]                                            so many ranks (two), as processes of this program
 //   eager_ddp 2 runs                                         the same in three ways, measured, with timelines in folder `runs`
-//   torchrun --no-python --nproc-per-node 4 eager_ddp        the ranks of a launcher (also mpirun, srun)
+//   TENON_STORE=file:///tmp/job1 mpirun -n 4 eager_ddp       the ranks of a launcher (also srun, torchrun --no-python)
+//                                                            that meet in a folder, a new one for each job
 //
 // Each rank learns from samples of its own what one network of random weights computes.
 // Invariant: a rank says "right" only after the loss fell by half or more, and all ranks have the same weights to the bit.

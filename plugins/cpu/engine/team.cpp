@@ -41,6 +41,8 @@ TeamSize::TeamSize(unsigned threads) noexcept : before_(omp_get_max_threads()) {
 
 TeamSize::~TeamSize() { omp_set_num_threads(before_); }
 
+void prepare_team() noexcept { static_cast<void>(omp_get_max_threads()); }
+
 // LLVM's OpenMP has one pool for all threads, and would end that.
 void dismiss_team() noexcept {
 #if !defined(__clang__)

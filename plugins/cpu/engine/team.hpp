@@ -61,6 +61,10 @@ class TeamSize {
   int before_;
 };
 
+// Has OpenMP's library take what it needs of the system now: LLVM's opens a file when it is first asked for anything, and
+// ends the process where it cannot. [any thread; does not block; cannot fail]
+void prepare_team() noexcept;
+
 // Ends the OpenMP threads that helped the calling thread, and waits for them. Left alone they would end some time after it,
 // when the plugin may be gone, and OpenMP's library with it. [the thread that they helped; blocks; cannot fail]
 void dismiss_team() noexcept;

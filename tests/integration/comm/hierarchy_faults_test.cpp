@@ -3,6 +3,8 @@
 #include "detection.hpp"
 #include "together.hpp"
 
+#include "comm/comm_state.hpp"
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -93,14 +95,42 @@ TEST_CASE("hierarchy faults: ranks that submit different things are told both si
     const char* said;
   };
   const Device device = comm_test::open({});
-  for (const Case& odd : {Case{17, Route::leaders, "17 f32"}, Case{16, Route::flat, "16 f32, flat"}}) {
-    const auto told = outcomes(device, patient(), 4, [&](Rank& r) -> Status {
+  for (const Case& odd : {Case{17, Route::leaders, "17 f32"}, Case{16, Route::flat, "16 f32, flat"},
+                          Case{4'000, Route::sharded, "4000 f32, sharded"}}) {
+    Detection difference;
+    // Long before the timeout: nothing is late here, and no part of the hierarchy sees anything wrong.
+    const auto told = outcomes(device, {.timeout = std::chrono::seconds(60)}, 4, [&](Rank& r) -> Status {
       Hierarchy h = TN_TRY(in_pairs(r));
-      return r.rank == 2 ? sum(r, h, odd.route, odd.count) : sum(r, h, Route::leaders, 16);
+      TN_TRY(sum(r, h, Route::leaders, 16));
+      difference.begin();
+      Status end = r.rank == 2 ? sum(r, h, odd.route, odd.count) : sum(r, h, Route::leaders, 16);
+      difference.told();
+      return end;
     });
+    difference.print(odd.said);
     check_all(told, TN_MISMATCH, odd.said);
     check_all(told, TN_MISMATCH, "rank 2");
+    check_all(told, TN_MISMATCH, "in group 2 of collectives");
   }
+}
+
+TEST_CASE(
+    "hierarchy faults: a rank that others wait long for is no difference, whatever was compared before") {
+  const Device device = comm_test::open({});
+  const Store store = Store::in_process();
+  const auto told = as_threads(4, [&](uint32_t rank) -> Status {
+    Store asked = store;
+    Rank r = TN_TRY(join(device, store, rank, 4, {.timeout = std::chrono::seconds(60)}));
+    Hierarchy h = TN_TRY(in_pairs(r));
+    for (int group = 1; group <= 2; ++group) {
+      // Until the others have waited so long that they have asked.
+      const std::string key = r.comm.state()->key + "/hierarchy/0/at/" + std::to_string(group);
+      if (rank == 3) TN_TRY(asked.get(key));
+      TN_TRY(sum(r, h, group == 1 ? Route::leaders : Route::sharded, 1'000));
+    }
+    return {};
+  });
+  for (const Status& outcome : told) CHECK_MESSAGE(outcome.ok(), outcome.message());
 }
 
 TEST_CASE("hierarchy faults: a rank that destroys its part is named, and world serves the others no more") {

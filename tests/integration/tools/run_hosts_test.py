@@ -12,6 +12,9 @@ import time
 from tool import TOOL
 from run_case import FAMILY, STUBBORN, TELL, Far, lines_of, main, python, shell
 
+BUILD = pathlib.Path(TOOL).resolve().parents[1]
+PLUGINS = pathlib.Path(os.environ["TENON_TEST_PLUGIN_DIR"])
+
 
 class Hosts(Far):
     def test_ranks_are_dealt_out_and_their_environment_passes_unchanged(self):
@@ -98,7 +101,8 @@ class Silence(Far):
 
 
 class Network(Far):
-    def test_another_network_reaches_the_store_over_the_named_interface_only(self):
+    def network(self):
+        """Another network behind a stand-in for ssh: that, this side's interface, and the address of the other side."""
         space, here, there = (f"tnrun{self.mark[:5]}{c}" for c in "nab")
 
         def ip(*words):
@@ -116,14 +120,29 @@ class Network(Far):
             done = ip(*words)
             if done.returncode != 0:
                 self.skipTest(f"ip {' '.join(words)}: {done.stderr}")
+        return self.stand_in(["ip", "netns", "exec", space]), here, there
+
+    def test_another_network_reaches_the_store_over_the_named_interface_only(self):
+        ssh, here, _ = self.network()
         code = ("import os, socket\nhost, port = os.environ['TENON_STORE'].removeprefix('tcp://').split(':')\n"
                 "line = socket.create_connection((host, int(port)), 10)\n"
                 "print(host, line.getsockname()[0], len(line.recv(1)))")
-        ssh = self.stand_in(["ip", "netns", "exec", space])
         done = self.run_it(*self.far("alpha,localhost", ssh=ssh, interface=here), *python(code))
         self.expect(done, 0)
         self.assertEqual(lines_of(done, 0), ["10.231.77.1 10.231.77.2 1"])
         self.assertEqual(lines_of(done, 1), ["10.231.77.1 10.231.77.1 1"])
+
+    def test_ranks_of_two_hosts_sum(self):
+        """Each host has two ranks, whose connections take the interface that is named to them."""
+        if not (PLUGINS / "libtenon-gloo.so").exists():
+            self.skipTest("libtenon-gloo.so is not built")
+        ssh, here, there = self.network()
+        host = f'if [ "$STAND_IN_HOST" ]; then at=alpha over={there}; else at=here over={here}; fi'
+        done = self.run_it(*self.far("alpha:2,localhost:2", ssh=ssh, interface=here), "--env", f"TENON_PLUGIN_PATH={PLUGINS}",
+                           *shell(f'{host}; TENON_CPU_HOST=$at TENON_CPU_INTERFACE=$over exec "{BUILD}/bin/all_reduce"'))
+        self.expect(done, 0)
+        for rank in range(4):
+            self.assertEqual(lines_of(done, rank), [f"rank {rank} of 4: the mean of 1048576 elements is 1.5, right"])
 
 
 if __name__ == "__main__":

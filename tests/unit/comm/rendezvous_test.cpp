@@ -84,6 +84,9 @@ TEST_CASE("rendezvous: rank 0 serves the store of torchrun's address, and the ot
   Store first = *probe, other = second->store;
   REQUIRE(first.set("key", "value").ok());
   CHECK(*other.get("key") == "value");
+  // torchrun says that its agent has the port: no rank tries.
+  table["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  check_refused(table, {"torchrun", port.c_str(), "TENON_STORE", "file:///FOLDER"});
 }
 
 TEST_CASE("rendezvous: a rank alone needs no store") {
