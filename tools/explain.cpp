@@ -3,8 +3,11 @@
 // would leave.
 #include "command.hpp"
 #include "explain_comm.hpp"
+#include "explain_passes.hpp"
 #include "text_file.hpp"
 
+#include <tenon/executor.hpp>
+#include <tenon/passes.hpp>
 #include <tenon/plan.hpp>
 #include <tenon/runtime.hpp>
 #include <tenon/strategy.hpp>
@@ -19,7 +22,7 @@ namespace {
 
 struct ExplainRequest {
   std::string file{}, device = "cpu", strategy{}, dot{}, svg{};
-  bool bisect = false, effective = false, comm = false;
+  bool bisect = false, effective = false, comm = false, compile = false;
   double bound = 1e-2;
   uint64_t seed = 1;
   std::vector<std::string> folders{}, options{}, settings{};
@@ -128,6 +131,25 @@ Result<int> tell_comm(const ExplainRequest& asked, const std::string& text, cons
   return exit_good;
 }
 
+// What passes made of the graph, and how that is cut.
+Result<int> tell_cut(const ExplainRequest& asked, const passes::Rewritten& work, const Strategy& strategy,
+                     Device& device) {
+  const FusionTarget target = TN_TRY(fusion_target(device));
+  const FusionOptions fusion = strategy.fusion(target);
+  if (asked.bisect) return tell_bisect(asked, work.graph, device, {.fusion = fusion});
+  put_out(told_passes(work.notes));
+  if (asked.compile) {
+    const Plan made = TN_TRY(plan(work, device, {.fusion = fusion}));
+    if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, work.graph.svg(frames_of(made.cut()))));
+    put_out(made.explain());
+    return exit_good;
+  }
+  const FusionCut cut = TN_TRY(fuse(work.graph, target, fusion));
+  if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, work.graph.svg(frames_of(cut))));
+  put_out(explain(work.graph, target, cut));
+  return exit_good;
+}
+
 Result<int> explained(const ExplainRequest& asked) {
   const std::string text = TN_TRY(text_of(asked.file));
   const Strategy strategy = TN_TRY(strategy_of(asked));
@@ -135,17 +157,13 @@ Result<int> explained(const ExplainRequest& asked) {
     if (asked.effective) put_out(strategy.explain());
     return tell_comm(asked, text, strategy);
   }
-  const Graph graph = TN_TRY(graph_of(asked.file, text));
+  const Graph written = TN_TRY(graph_of(asked.file, text));
   if (asked.effective) put_out(strategy.explain());
-  if (!asked.dot.empty()) TN_TRY(write_text(asked.dot, graph.dot()));
   Opened on = TN_TRY(opened(asked, strategy));
-  const FusionTarget target = TN_TRY(fusion_target(on.device));
-  const FusionOptions fusion = strategy.fusion(target);
-  if (asked.bisect) return tell_bisect(asked, graph, on.device, {.fusion = fusion});
-  const FusionCut cut = TN_TRY(fuse(graph, target, fusion));
-  if (!asked.svg.empty()) TN_TRY(write_text(asked.svg, graph.svg(frames_of(cut))));
-  put_out(explain(graph, target, cut));
-  return exit_good;
+  const passes::Options options = TN_TRY(passes_for(written, strategy, on.device));
+  const passes::Rewritten work = TN_TRY(passes::run(written, options));
+  if (!asked.dot.empty()) TN_TRY(write_text(asked.dot, work.graph.dot()));
+  return tell_cut(asked, work, strategy, on.device);
 }
 
 int run_explain(const ExplainRequest& asked) {
@@ -189,7 +207,7 @@ void add_comm(CLI::App& app, const std::shared_ptr<ExplainRequest>& asked) {
       ->excludes(costs)
       ->check(between(0, 1e9, "0 to 1000000000"))
       ->capture_default_str();
-  for (const char* other : {"--bisect", "--dot"}) comm->excludes(app.get_option(other));
+  for (const char* other : {"--bisect", "--compile", "--dot"}) comm->excludes(app.get_option(other));
 }
 
 }  // namespace
@@ -208,13 +226,16 @@ Command add_explain(CLI::App& tool) {
       ->allow_extra_args(false);
   app->add_flag("--effective", asked->effective, "First what every option of the strategy comes to");
   app->add_option("--dot", asked->dot, "Writes a picture for Graphviz")->type_name("FILE");
+  app->add_flag("--compile", asked->compile,
+                "Compiles it as well: who runs each launch, and what memory a run takes");
   CLI::Option* const svg =
       app->add_option("--svg", asked->svg,
                       "Writes a picture: a frame around what is fused, or the lanes of --comm")
           ->type_name("FILE");
   app->add_flag("--bisect", asked->bisect,
                 "Runs the graph on random inputs and finds the fusion that changes a result")
-      ->excludes(svg);
+      ->excludes(svg)
+      ->excludes(app->get_option("--compile"));
   app->add_option("--bound", asked->bound,
                   "With --bisect: the difference, relative to 1 + |value|, that is let pass")
       ->capture_default_str();

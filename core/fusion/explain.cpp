@@ -15,8 +15,9 @@ void pad(std::string& line, size_t width) {
 
 class Explainer {
  public:
-  Explainer(const Graph& graph, const FusionTarget& target, const FusionCut& cut)
-      : graph_(graph), target_(target), cut_(cut) {
+  Explainer(const Graph& graph, const FusionTarget& target, const FusionCut& cut,
+            std::span<const std::string> engines)
+      : graph_(graph), target_(target), cut_(cut), engines_(engines) {
     for (const FusionGroup& group : cut.groups) rule_width_ = std::max(rule_width_, group.rule.size());
     for (const FusionRefusal& refusal : cut.refusals)
       rule_width_ = std::max(rule_width_, refusal.rule.size());
@@ -24,8 +25,8 @@ class Explainer {
 
   std::string run() {
     totals();
-    for (const FusionGroup& group : cut_.groups) {
-      if (group.nodes.size() > 1) fused(group);
+    for (size_t at = 0; at < cut_.groups.size(); ++at) {
+      if (cut_.groups[at].nodes.size() > 1) fused(cut_.groups[at], at < engines_.size() ? engines_[at] : "");
     }
     for (const FusionRefusal& refusal : cut_.refusals) refused(refusal);
     for (const FusionGroup& group : cut_.groups) {
@@ -56,10 +57,11 @@ class Explainer {
     return line;
   }
 
-  void fused(const FusionGroup& group) {
+  void fused(const FusionGroup& group, const std::string& engine) {
     out_ += head("fused", group.rule) + fusion::called(graph_, group.nodes) + ": saves " +
             std::to_string(group.nodes.size() - 1) + (group.nodes.size() == 2 ? " launch, " : " launches, ") +
             base::bytes_in_words(group.bytes_saved) + ", " + base::time_in_words(group.gain_ns);
+    if (!engine.empty()) out_ += ", by " + engine;
     if (!group.support.reason.empty()) out_ += " (" + group.support.reason + ")";
     out_ += '\n';
   }
@@ -78,6 +80,7 @@ class Explainer {
   const Graph& graph_;
   const FusionTarget& target_;
   const FusionCut& cut_;
+  const std::span<const std::string> engines_;
   size_t rule_width_ = 5;
   std::string out_{};
 };
@@ -85,7 +88,12 @@ class Explainer {
 }  // namespace
 
 std::string explain(const Graph& graph, const FusionTarget& target, const FusionCut& cut) {
-  return Explainer(graph, target, cut).run();
+  return Explainer(graph, target, cut, {}).run();
+}
+
+std::string fusion::explain(const Graph& graph, const FusionTarget& target, const FusionCut& cut,
+                            std::span<const std::string> engines) {
+  return Explainer(graph, target, cut, engines).run();
 }
 
 }  // namespace tenon

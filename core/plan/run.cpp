@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // run.cpp: one run of a plan, and the plan in words.
 #include "base/text.hpp"
+#include "fusion/names.hpp"
 #include "plan/state.hpp"
 
 #include <map>
@@ -72,7 +73,9 @@ Status Plan::run(Stream& stream, std::initializer_list<Binding> bindings, Timeli
 }
 
 std::string Plan::explain() const {
-  std::string out = tenon::explain(state_->graph, state_->target, state_->cut);
+  std::vector<std::string> by;
+  for (const State::Launch& launch : state_->launches) by.push_back(launch.kernel.engine());
+  std::string out = fusion::explain(state_->graph, state_->target, state_->cut, by);
   for (const std::string& recut : state_->recuts) out += "recut    " + recut + '\n';
   if (!state_->exchanges.empty())
     out += "exchange " + base::counted(state_->exchanges.size(), "all_reduce") + " before launch " +
@@ -80,7 +83,7 @@ std::string Plan::explain() const {
   if (!state_->sums.empty())
     out += "sum      " + base::counted(state_->sums.size(), "all_reduce") + " between launches, in place\n";
   std::map<std::string, size_t> engines;
-  for (const State::Launch& launch : state_->launches) ++engines[launch.kernel.engine()];
+  for (const std::string& engine : by) ++engines[engine];
   for (const auto& [engine, count] : engines)
     out += "engine   " + engine + ": " + std::to_string(count) + (count == 1 ? " launch\n" : " launches\n");
   if (state_->in_place + state_->renewals.size() + state_->apart.size() > 0) {

@@ -5,12 +5,12 @@
 #pragma once
 
 #include <tenon/device.hpp>
+#include <tenon/graph.hpp>
 #include <tenon/strategy.hpp>
-#include <tenon/training.hpp>
 
 namespace tenon::train {
 
-// Whether `device` has the step's convolutions quickest where channels lie last. [any-thread; does not block; cannot fail]
-bool prefers_channels_last(const TrainingGraph& step, const Strategy& strategy, const Device& device);
+// Whether `device` has the graph's convolutions quickest where channels lie last. [any-thread; does not block; cannot fail]
+bool prefers_channels_last(const Graph& graph, const Strategy& strategy, const Device& device);
 
 }  // namespace tenon::train

@@ -21,22 +21,14 @@ Status check(const TrainingGraph& step, const Strategy& strategy, const Communic
                                 ": give TrainingOptions::ranks its size");
 }
 
-// The passes that the strategy asks for; what a step adds to its model computes in f32. A step made by Strategy::training has
-// no updates to stop any more.
-passes::Options passes_for(const TrainingGraph& step, const Strategy& strategy, const Device& device,
-                           const FusionTarget& target) {
-  passes::Options options = strategy.passes();
-  if (train::recomputes(strategy, target)) options.recompute.emplace();
-  if (strategy.layout == "auto" && train::prefers_channels_last(step, strategy, device))
-    options.layout = {.prefer = "nhwc"};
-  if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;
+// The passes of a step: what it adds to its model computes in f32. A step made by Strategy::training has no updates to stop
+// any more.
+Result<passes::Options> passes_of(const TrainingGraph& step, const Strategy& strategy, Device& device) {
+  passes::Options options = TN_TRY(passes_for(step.graph, strategy, device));
   if (options.prune) {
-    options.prune->stop_gradient.clear();
-    for (const std::string& param : step.trained) {
-      const bool stops = std::any_of(strategy.stop_gradient.begin(), strategy.stop_gradient.end(),
-                                     [&](const std::string& word) { return fusion::matches(word, param); });
-      if (stops) options.prune->stop_gradient.push_back(param);
-    }
+    std::erase_if(options.prune->stop_gradient, [&](const std::string& param) {
+      return std::find(step.trained.begin(), step.trained.end(), param) == step.trained.end();
+    });
   }
   if (options.amp)
     options.amp->black.insert(options.amp->black.end(), step.in_f32.begin(), step.in_f32.end());
@@ -70,6 +62,25 @@ Result<train::Replays> open_replays(const State& s, size_t inputs) {
 
 }  // namespace
 
+Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy, Device& device) {
+  const FusionTarget target = TN_TRY(fusion_target(device));
+  passes::Options options = strategy.passes();
+  if (train::recomputes(strategy, target)) options.recompute.emplace();
+  if (strategy.layout == "auto" && train::prefers_channels_last(graph, strategy, device))
+    options.layout = {.prefer = "nhwc"};
+  if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;
+  if (!options.prune) return options;
+  options.prune->stop_gradient.clear();
+  for (const Graph::ValueInfo& value : graph.values()) {
+    const bool stops =
+        value.role == Graph::Role::param &&
+        std::any_of(strategy.stop_gradient.begin(), strategy.stop_gradient.end(),
+                    [&](const std::string& word) { return fusion::matches(word, value.name); });
+    if (stops) options.prune->stop_gradient.push_back(value.name);
+  }
+  return options;
+}
+
 Result<PlanOptions> State::planning() {
   const FusionTarget target = TN_TRY(fusion_target(device));
   PlanOptions out{.fusion = strategy.fusion(target), .compile = compile};
@@ -79,8 +90,7 @@ Result<PlanOptions> State::planning() {
 }
 
 Result<State::Work> State::work_of(const TrainingGraph& of) {
-  const FusionTarget target = TN_TRY(fusion_target(device));
-  const passes::Options options = passes_for(of, strategy, device, target);
+  const passes::Options options = TN_TRY(passes_of(of, strategy, device));
   Work out{passes::Rewritten(of.graph)};
   if (!is_sharded) {
     out.passed = TN_TRY(passes::run(std::move(out.passed), options));

@@ -75,7 +75,7 @@ Settings open_settings(const TrainingGraph& step, const Strategy& strategy, cons
   offer("capture", "false");
   offer("fuse_patterns", "false");  // the model of costs knows neither caches nor how a kernel does
   offer("enable_auto_fusion", "false");
-  offer("layout", train::prefers_channels_last(step, strategy, device) ? "nchw" : "nhwc", convolves);
+  offer("layout", train::prefers_channels_last(step.graph, strategy, device) ? "nchw" : "nhwc", convolves);
   offer("enable_pad", "true", strategy.amp);
   offer("cudnn_exhaustive_search", "true", convolves || has(step.graph, graph::Family::MATMUL));
   return out;

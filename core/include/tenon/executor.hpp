@@ -56,6 +56,11 @@ Binding fetched(std::string_view name, Host& destination) {
   return fed(name, destination);
 }
 
+// `strategy.passes()` with what that leaves to the device decided: where channels lie, and whether values are made again. Names to
+// stop are those of `graph`'s parameters. What an executor runs on a step, and for `passes::run`. Failures of `fusion_target`.
+// [any-thread; may block; may fail]
+TN_API Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy, Device& device);
+
 struct ExecutorOptions {
   CompileOptions compile{};
   Timeline timeline{};  // measures each launch, each bucket and each input's copy

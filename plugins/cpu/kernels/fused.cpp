@@ -23,7 +23,7 @@ bool matches(TensorView tensor, TensorView whole) noexcept {
          author::same_dims(tensor, whole);
 }
 
-// How many inputs of an op, from the first, have the whole shape; 0 where its first output does not.
+// How many inputs of an op, from the first, have the whole shape; 0 where nothing joins it.
 uint32_t whole_inputs(uint32_t op) noexcept {
   switch (op) {
     case TN_OP_batch_norm_train:
@@ -33,6 +33,7 @@ uint32_t whole_inputs(uint32_t op) noexcept {
     case TN_OP_rms_norm:
     case TN_OP_softmax:
     case TN_OP_log_softmax:
+    case TN_OP_cross_entropy:
     case TN_OP_cross_entropy_grad:
       return 1;
     case TN_OP_batch_norm_grad:
@@ -46,13 +47,16 @@ uint32_t whole_inputs(uint32_t op) noexcept {
   }
 }
 
+// Whether the first output has the whole shape, so that nodes may take it in the same step.
+bool gives_whole(uint32_t op) noexcept { return op != TN_OP_cross_entropy; }
+
 // Whether the kernel takes what `node` makes as a parameter, or `node` a statistic that the kernel makes: neither is at
 // hand while a chain runs.
 bool meets_beside(const tn_node& kernel, const tn_node& node) noexcept {
   for (uint32_t i = whole_inputs(kernel.op); i < kernel.input_count; ++i) {
     if (kernel.inputs[i] == node.outputs[0]) return true;
   }
-  for (uint32_t k = 1; k < kernel.output_count; ++k) {
+  for (uint32_t k = gives_whole(kernel.op) ? 1 : 0; k < kernel.output_count; ++k) {
     for (uint32_t i = 0; i < node.input_count; ++i) {
       if (node.inputs[i] == kernel.outputs[k]) return true;
     }
@@ -68,6 +72,7 @@ bool walks_in_order(const FragmentView& fragment, const tn_node& kernel) noexcep
     case TN_OP_rms_norm:
     case TN_OP_layer_norm_grad:
     case TN_OP_rms_norm_grad:
+    case TN_OP_cross_entropy:
     case TN_OP_cross_entropy_grad:
       return true;
     case TN_OP_softmax:
@@ -109,7 +114,7 @@ Nodes kernel_nodes(const FragmentView& fragment, uint32_t at) {
          joins(fragment, nodes[at], nodes[taken.first - 1])) {
     --taken.first;
   }
-  while (taken.end < nodes.size() && taken.end - at <= most_joining &&
+  while (gives_whole(nodes[at].op) && taken.end < nodes.size() && taken.end - at <= most_joining &&
          joins(fragment, nodes[at], nodes[taken.end])) {
     ++taken.end;
   }
@@ -126,7 +131,7 @@ Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept {
 }
 
 bool whole_in_place(const tn_node& node, uint32_t input, uint32_t output) {
-  return output == 0 && input < whole_inputs(node.op);
+  return output == 0 && gives_whole(node.op) && input < whole_inputs(node.op);
 }
 
 uint32_t FusedNodes::stored_dtype(uint32_t tensor) const {

@@ -18,7 +18,8 @@ constexpr uint32_t in0 = TN_PATTERN_INPUT, in1 = TN_PATTERN_INPUT + 1, in2 = TN_
 // A step that may be missing, and one whose value others may want as well.
 constexpr uint32_t maybe = TN_PATTERN_OPTIONAL, kept = TN_PATTERN_OUTPUT;
 
-constexpr uint32_t matmul[] = {TN_OP_matmul}, conv[] = {TN_OP_conv2d}, add[] = {TN_OP_add};
+constexpr uint32_t matmul[] = {TN_OP_matmul}, conv[] = {TN_OP_conv2d}, add[] = {TN_OP_add},
+                   mul[] = {TN_OP_mul};
 constexpr uint32_t dropout[] = {TN_OP_dropout}, sum[] = {TN_OP_sum};
 constexpr uint32_t relu[] = {TN_OP_relu}, relu_grad[] = {TN_OP_relu_grad},
                    conv_grad_data[] = {TN_OP_conv2d_grad_data};
@@ -107,6 +108,39 @@ constexpr tn_pattern_step gemm_epilogue_backward[] = {
     step<2>(sum, maybe),
 };
 
+// Rows to shares and losses: scores that are scaled, masked or of another type before, and what is made of the shares behind.
+constexpr uint32_t changing[] = {TN_OP_scale, TN_OP_cast},
+                   mixing[] = {TN_OP_add, TN_OP_sub, TN_OP_mul, TN_OP_div};
+constexpr uint32_t shares[] = {TN_OP_softmax, TN_OP_log_softmax}, shares_back[] = {TN_OP_softmax_grad};
+constexpr uint32_t loss[] = {TN_OP_cross_entropy}, loss_back[] = {TN_OP_cross_entropy_grad};
+constexpr uint32_t row_users[] = {TN_OP_softmax, TN_OP_log_softmax, TN_OP_cross_entropy};
+constexpr uint32_t leaving[] = {TN_OP_dropout, TN_OP_scale, TN_OP_cast};
+constexpr tn_pattern_step softmax_row[] = {
+    step<in0>(changing, maybe | kept), step<0, in1>(mixing, maybe | kept), step<1>(shares, kept),
+    step<2, in2>(mul, maybe | kept),   step<3>(leaving, maybe | kept),
+};
+constexpr tn_pattern_step softmax_row_backward[] = {
+    step<in0>(leaving, maybe | kept), step<0, in1>(mul, maybe | kept), step<1>(shares_back, kept),
+    step<2, in2>(mul, maybe | kept),  step<3>(changing, maybe | kept),
+};
+constexpr tn_pattern_step loss_row[] = {
+    step<in0>(changing, maybe | kept),
+    step<0, in1>(mixing, maybe | kept),
+    step<1>(loss),
+};
+constexpr tn_pattern_step loss_row_backward[] = {
+    step<in0>(changing, maybe | kept),
+    step<0, in1>(mixing, maybe | kept),
+    step<1>(loss_back, kept),
+    step<2>(changing, maybe | kept),
+};
+constexpr tn_pattern_step gemm_softmax[] = {
+    step<in0, in1>(matmul, kept),
+    step<0, in2>(add, maybe | kept),  // bias
+    step<1, in3>(add, maybe | kept),  // mask
+    step<2>(row_users, kept),
+};
+
 constexpr tn_pattern_step relu_depthwise_conv[] = {
     step<in0>(relu, kept),
     step<0, in1>(conv),
@@ -129,15 +163,20 @@ constexpr tn_pattern rows[] = {
     row("add_norm", add_norm),
     row("norm_backward_add", norm_backward_add),
     row("dropout_add_norm", dropout_add_norm),
+    row("softmax_row", softmax_row),
+    row("softmax_row_backward", softmax_row_backward),
+    row("loss_row", loss_row),
+    row("loss_row_backward", loss_row_backward),
     row("relu_depthwise_conv", relu_depthwise_conv),
     row("relu_depthwise_conv_backward", relu_depthwise_conv_backward),
     row("gemm_epilogue_backward", gemm_epilogue_backward),
     row("gemm_epilogue", gemm_epilogue),
     row("gemm_norm", gemm_norm),
     row("gemm_dropout", gemm_dropout),
+    row("gemm_softmax", gemm_softmax),
     row("conv_bias_act", conv_bias_act),
 };
-constexpr uint64_t by_onednn = 4;
+constexpr uint64_t by_onednn = 5;
 
 }  // namespace
 

@@ -29,7 +29,8 @@ class Instance {
     for (const FusionPattern::Step& step : pattern.steps) depthwise_ = depthwise_ || names_relu_first(step);
     dims_ = images_ ? Ints{some(1, 3), some(1, 6), some(3, 7), some(3, 7)}
                     : Ints{some(1, 2), some(1, 40), some(1, 40)};
-    if (!images_ && coin()) dims_.erase(dims_.begin());
+    const bool flat = std::any_of(pattern.steps.begin(), pattern.steps.end(), loses);
+    if (!images_ && (flat || coin())) dims_.erase(dims_.begin());
   }
 
   Graph make() {
@@ -70,6 +71,11 @@ class Instance {
     const std::string op(name(step.ops.front()));
     return op.starts_with("conv2d") || op.starts_with("batch_norm");
   }
+  // Losses are of scores [N,K].
+  static bool loses(const FusionPattern::Step& step) {
+    return std::any_of(step.ops.begin(), step.ops.end(),
+                       [](Op op) { return name(op).starts_with("cross_entropy"); });
+  }
   // A convolution beside a relu that comes first, or a gradient, is the depthwise one.
   bool names_relu_first(const FusionPattern::Step&) const {
     return pattern_.name.find("depthwise") != std::string::npos;
@@ -93,7 +99,8 @@ class Instance {
     return g_.constant("word" + std::to_string(words_++), {u64, {}}, std::as_bytes(std::span(&number, 1)));
   }
   void out(const std::string& name, Value value) {
-    if (taken_.insert(value.index).second) g_.output(name, dtype_ == f32 ? value : g_.cast(value, f32));
+    if (taken_.insert(value.index).second)
+      g_.output(name, type_of(value) == f32 ? value : g_.cast(value, f32));
   }
 
   Value operand(uint32_t operand) {
@@ -102,6 +109,7 @@ class Instance {
     return known != free_.end() ? known->second : free_.emplace(operand, leaf(dims_, dtype_)).first->second;
   }
 
+  DType type_of(Value value) const { return g_.values()[value.index].spec.dtype; }
   DType parameters() const { return dtype_ == f64 ? f64 : f32; }
   Ints last() const { return {dims_.back()}; }
   Ints channels() const { return {dims_[1]}; }
@@ -112,7 +120,13 @@ class Instance {
     if (op == Op::matmul) return matmul();
     if (family.starts_with("conv2d")) return conv(op, step);
     const Value first = operand(step.operands.front());
-    if (op == Op::add) return add(first, step);
+    if (op == Op::add || op == Op::sub || op == Op::mul || op == Op::div) return combine(op, first, step);
+    if (op == Op::scale) return first_of(g_.node(op, {first}, {{"scale", 0.5}}));
+    if (op == Op::cast) return cast(first);
+    if (op == Op::cross_entropy) return first_of(g_.node(op, {first, leaf(rows(), i64)}));
+    if (op == Op::cross_entropy_grad)
+      return first_of(
+          g_.node(op, {first, leaf(rows(), i64), leaf(rows(), f32, "positive"), leaf(rows(), f32)}));
     if (op == Op::dropout)
       return g_.named(fresh()).dropout(first, word(), word(), {{"key", some(0, 9)}, {"rate", 0.25}});
     if (op == Op::sum) {
@@ -123,7 +137,7 @@ class Instance {
     if (family.ends_with("_norm") || family.find("norm_") != std::string::npos) return norm(op, first);
     if (family.ends_with("_grad")) {
       const bool other = step.operands.size() > 1;
-      return first_of(g_.node(op, {first, other ? operand(step.operands[1]) : leaf(dims_, dtype_)}));
+      return first_of(g_.node(op, {first, other ? operand(step.operands[1]) : leaf(dims_, type_of(first))}));
     }
     const auto made = g_.node(op, {first});  // an activation; any other op names itself by its mistake
     REQUIRE_MESSAGE(g_.check().ok(), "write here how to make '" << family << "': " << g_.check().message());
@@ -153,12 +167,19 @@ class Instance {
   }
 
   // A bias where the pattern has one more add behind it, else at random; or of the same dims.
-  Value add(Value first, const FusionPattern::Step& step) {
+  Value combine(Op op, Value first, const FusionPattern::Step& step) {
     const uint32_t other = step.operands.size() > 1 ? step.operands[1] : FusionPattern::free_input;
-    if ((other & FusionPattern::free_input) == 0) return g_.add(first, made_[other]);
+    if ((other & FusionPattern::free_input) == 0) return first_of(g_.node(op, {first, made_[other]}));
     const Ints bias = images_ ? Ints{dims_[1], 1, 1} : last();
-    const Value more = leaf(coin() ? bias : dims_, dtype_);
-    return coin() ? g_.add(first, more) : g_.add(more, first);
+    const Value more = leaf(coin() ? bias : dims_, type_of(first), op == Op::div ? "positive" : "whole");
+    const bool turned = (op == Op::add || op == Op::mul) && coin();
+    return first_of(turned ? g_.node(op, {more, first}) : g_.node(op, {first, more}));
+  }
+
+  // Halves to f32, f32 to a half.
+  Value cast(Value value) {
+    const DType own = type_of(value);
+    return g_.cast(value, own == f64 ? f64 : own == f32 ? (coin() ? bf16 : f16) : f32);
   }
 
   Value norm(Op op, Value first) {

@@ -92,6 +92,22 @@ class Explain(Case):
         strategy.write_text("[fusion]\nnever = 1\n")
         self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2, "unknown key 'fusion.never'", where="stderr")
 
+    def test_passes_run_first_and_say_what_they_did_in_one_line_a_change(self):
+        done = tenon("explain", self.graph(), "--set", "amp=true")
+        self.expect(done, 0, "pass     amp       'p': matmul in bf16: matmul is on the white list",
+                    "not done amp       'e': exp in bf16: exp is on the black list", "cast 'n.bf16'")
+        many = self.graph("tenon-graph 1 many\ninput %x: f32[64,64]\n" + "".join(
+            f"%p{i + 1}: f32[64,64] = matmul(%{f'p{i}' if i else 'x'}, %x)\n" for i in range(5)) + "output y = %p5\nend\n")
+        done = tenon("explain", many, "--set", "amp=true")
+        self.expect(done, 0, "pass     amp       'p1', 'p2', 'p3' and 2 more: matmul in bf16: matmul is on the white list")
+        done = tenon("explain", many, "--set", "enable_prune=false", "--set", "enable_addto=false", "--set", "enable_inplace=false")
+        self.assertTrue(done.stdout.startswith("cpu:0: 5 nodes"), done.stdout)
+
+    def test_compiled_it_names_who_runs_each_launch(self):
+        done = tenon("explain", self.graph(), "--compile")
+        self.expect(done, 0, "exp 'e' + neg 'n': saves 1 launch, 32.0 KiB, ", ", by ", "engine   ", "memory   ")
+        self.expect(tenon("explain", self.graph(), "--compile", "--bisect"), 2, "--compile", where="stderr")
+
     def test_a_strategy_of_the_environment_is_obeyed(self):
         self.expect(tenon("explain", self.graph(), TENON_ENABLE_AUTO_FUSION="false"), 0, "3 nodes in 3 launches, 0 saved")
         self.expect(tenon("explain", self.graph(), TENON_ENABLE_AUTO_FUSION="no"), 2, "TENON_ENABLE_AUTO_FUSION is 'no'", where="stderr")

@@ -226,10 +226,15 @@ TEST_CASE("patterns: each is told by name, and reads what stands before it") {
                                        "add_norm",
                                        "norm_backward_add",
                                        "dropout_add_norm",
+                                       "softmax_row",
+                                       "softmax_row_backward",
+                                       "loss_row",
+                                       "loss_row_backward",
                                        "relu_depthwise_conv",
                                        "relu_depthwise_conv_backward",
                                        "gemm_epilogue_backward"};
   if (has_onednn(bench.device))
-    expected.insert(expected.end(), {"gemm_epilogue", "gemm_norm", "gemm_dropout", "conv_bias_act"});
+    expected.insert(expected.end(),
+                    {"gemm_epilogue", "gemm_norm", "gemm_dropout", "gemm_softmax", "conv_bias_act"});
   CHECK(names == expected);
 }

@@ -14,6 +14,7 @@ struct NodeOf {
   std::vector<std::pair<std::string, int64_t>> integers{};
   std::vector<std::pair<std::string, double>> reals{};
   std::vector<std::pair<std::string, std::vector<int64_t>>> lists{};
+  uint32_t to = TN_DTYPE_NONE;  // of a cast
 };
 
 struct Nodes {
@@ -111,6 +112,7 @@ struct Nodes {
     for (const auto& [name, value] : node.integers) made.integer(name, value);
     for (const auto& [name, value] : node.reals) made.real(name, value);
     for (const auto& [name, value] : node.lists) made.integers(name, value);
+    if (node.to != TN_DTYPE_NONE) made.dtype("dtype", node.to);
   }
 };
 
