@@ -53,12 +53,20 @@ class Search {
     return a.dtype() != TN_DTYPE_f64 && a.elements() != 0 && b.elements() != 0 && c.elements() != 0;
   }
 
+  // A product of one column has oneDNN's post-ops in plain C++, whose sigmoid makes 0 of a NaN; a pass over rows in cache
+  // takes it then.
+  bool loses_nan(uint32_t op) const noexcept {
+    const TensorView result = fragment_.tensor(node().outputs[0]);
+    return op == TN_OP_sigmoid && node().op == TN_OP_matmul && result.dims()[result.rank() - 1] == 1;
+  }
+
   // Takes the next node along if it can be.
   bool take(const tn_node& next) {
     const uint32_t value = found_.result;
     if (std::count(next.inputs, next.inputs + next.input_count, value) != 1) return false;
     if (wanted_outside(fragment_, value, {found_.end, found_.end + 1})) return false;
     if (is_activation(next.op)) {
+      if (loses_nan(next.op)) return false;
       found_.activation = next.op;
       found_.variant = author::attribute_i64(next, "tanh").value_or(0) != 0;
     } else if (next.op != TN_OP_add || !take_operand(next.inputs[next.inputs[0] == value ? 1 : 0], next)) {

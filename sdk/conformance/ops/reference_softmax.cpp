@@ -26,7 +26,7 @@ Rows rows_of(const Job& job) {
   return {places(others, strides), static_cast<uint64_t>(dims[axis]), static_cast<uint64_t>(strides[axis])};
 }
 
-// log Σe^x of n numbers, without overflow; -∞ where all are. `sum` is Σe^(x - largest).
+// log Σe^x of n numbers, without overflow; -∞ where all are, ∞ where one is. `sum` is Σe^(x - largest).
 struct LogSum {
   double largest = -std::numeric_limits<double>::infinity(), value = largest, magnitude = 0, sum = 1;
 };
@@ -34,7 +34,10 @@ template <class At>
 LogSum log_sum(uint64_t n, const At& at) {
   LogSum out;
   for (uint64_t k = 0; k < n; ++k) out.largest = std::max(out.largest, at(k));
-  if (std::isinf(out.largest)) return out;
+  if (std::isinf(out.largest)) {
+    out.value = out.largest;
+    return out;
+  }
   Sum sum;
   for (uint64_t k = 0; k < n; ++k) sum.add(std::exp(at(k) - out.largest));
   out.sum = sum.value();

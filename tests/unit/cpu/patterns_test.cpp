@@ -8,6 +8,8 @@
 #include "support/full.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <span>
 
 using namespace cpu_test;
@@ -225,6 +227,25 @@ TEST_CASE("gemm_epilogue: an activation's input that is wanted too is written on
       Layer turned{.random = random, .dtype = dtype, .dims = dims};
       turned.product(dims.size() == 2, true).keep().bias().residual().keep().act(TN_OP_gelu);
       check(bench, turned, Agree::bits, "turned operands, product and residual kept");
+    }
+  }
+}
+
+TEST_CASE("gemm_epilogue: a NaN comes out of every activation, also of a single column") {
+  Bench bench;
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
+  Random random(1);
+  for (const uint32_t dtype : product_types) {
+    for (const int64_t columns : {1, 33}) {
+      for (const uint32_t op : {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu}) {
+        CAPTURE(op);
+        Layer layer{.random = random, .dtype = dtype, .dims = {2, columns}};
+        layer.product().bias().act(op);
+        layer.n.values[layer.n.inputs[0]].set({1, 5}, std::numeric_limits<Number>::quiet_NaN());
+        layer.n.wanted.push_back(layer.value);
+        const Tensor y = layer.n.run_fused(bench)[layer.value];
+        for (int64_t i = 0; i < columns; ++i) CHECK((!std::isnan(y.at({0, i})) && std::isnan(y.at({1, i}))));
+      }
     }
   }
 }
