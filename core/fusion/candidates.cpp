@@ -99,24 +99,34 @@ Status Scheduler::take_patterns() {
   return {};
 }
 
-// All updates of one step, with the scan for what is not finite when that goes along.
+// Updates and what stands beside them as one group, if the device takes that.
+Result<bool> Scheduler::take_updates_with(const std::vector<uint32_t>& updates,
+                                          std::initializer_list<std::span<const uint32_t>> beside) {
+  std::vector<uint32_t> all = updates;
+  for (const std::span<const uint32_t> more : beside) {
+    if (more.empty()) return false;
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<Candidate> candidates;
+  TN_TRY(consider(std::move(all), "optimizers", candidates));
+  return !candidates.empty() && take(candidates.front());
+}
+
+// All updates of one step, with the scan for what is not finite and the loss's next scale where those go along.
 Status Scheduler::take_optimizers() {
-  std::vector<uint32_t> updates, scans;
+  std::vector<uint32_t> updates, scans, scales;
   for (uint32_t node = 0; node < graph_.nodes().size(); ++node) {
     const Op op = graph_.nodes()[node].op;
     if (state_[node] != Node::free) continue;
     if (op == Op::check_finite_and_unscale) scans.push_back(node);
+    if (op == Op::update_loss_scaling) scales.push_back(node);
     if (graph::columns_of(op).family == graph::Family::OPTIMIZER) updates.push_back(node);
   }
   if (updates.empty()) return {};
-  if (!scans.empty()) {
-    std::vector<uint32_t> all = updates;
-    all.insert(all.end(), scans.begin(), scans.end());
-    std::sort(all.begin(), all.end());
-    std::vector<Candidate> candidates;
-    TN_TRY(consider(std::move(all), "optimizers", candidates));
-    if (!candidates.empty() && take(candidates.front())) return {};
-  }
+  if (TN_TRY(take_updates_with(updates, {scans, scales})) || TN_TRY(take_updates_with(updates, {scans})) ||
+      TN_TRY(take_updates_with(updates, {scales})))
+    return {};
   for (std::vector<uint32_t>& part : by_arrival(std::move(updates))) {
     if (part.size() == 1) continue;
     std::vector<Candidate> candidates;

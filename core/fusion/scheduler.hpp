@@ -8,7 +8,9 @@
 #include "fusion/judge.hpp"
 #include "fusion/match.hpp"
 
+#include <initializer_list>
 #include <map>
+#include <span>
 
 namespace tenon::fusion {
 
@@ -54,6 +56,8 @@ class Scheduler {
   Status find(const FusionPattern& pattern, const Variant& variant, std::vector<bool>& found,
               std::vector<Candidate>& out);
   Status consider(std::vector<uint32_t> nodes, const std::string& rule, std::vector<Candidate>& out);
+  Result<bool> take_updates_with(const std::vector<uint32_t>& updates,
+                                 std::initializer_list<std::span<const uint32_t>> beside);
   Status take_optimizers();
 
   // arrival.cpp

@@ -2,7 +2,9 @@
 // Devices of different kinds: whole graphs only, optimizers at once, one question for equal pieces, errors that pass through.
 #include "unit/fusion/graphs.hpp"
 
+#include <algorithm>
 #include <set>
+#include <span>
 
 using namespace tenon;
 using namespace tenon::test;
@@ -23,6 +25,41 @@ Graph updates(int count) {
   }
   REQUIRE_MESSAGE(g.check().ok(), g.check().message());
   return g;
+}
+
+// The same of gradients that are unscaled first, whose scan gives the loss its next scale.
+Graph scaled_updates(int count) {
+  Graph g;
+  const auto lr = g.input("lr", {f32, {}}), scale = g.param("scale", {f32, {}}),
+             good = g.param("good", {f32, {}}), bad = g.param("bad", {f32, {}});
+  std::vector<Graph::Value> scanned{scale};
+  for (int i = 0; i < count; ++i) scanned.push_back(g.exp(g.input("g" + std::to_string(i), {f32, {16 + i}})));
+  const auto unscaled = g.node(Op::check_finite_and_unscale, scanned);
+  for (int i = 0; i < count; ++i) {
+    const std::string n = std::to_string(i);
+    const TensorSpec spec{f32, {16 + i}};
+    const auto [w, v, master] =
+        g.momentum(g.param("w" + n, spec), unscaled[static_cast<size_t>(i) + 1], g.param("v" + n, spec), lr);
+    g.output("new_w" + n, w);
+    g.output("new_v" + n, v);
+  }
+  const auto next = g.node(Op::update_loss_scaling, {unscaled[0], scale, good, bad});
+  g.output("new_scale", next[0]);
+  REQUIRE_MESSAGE(g.check().ok(), g.check().message());
+  return g;
+}
+
+// One that runs no group with two nodes or more in which `op` is.
+FusionTarget unwilling_beside_others(Op op) {
+  FusionTarget target = willing();
+  target.supports = [op](const Fragment& fragment) -> Result<Support> {
+    const std::span nodes(fragment.abi().nodes, fragment.abi().node_count);
+    const bool has = std::any_of(nodes.begin(), nodes.end(),
+                                 [&](const tn_node& node) { return node.op == static_cast<uint32_t>(op); });
+    if (nodes.size() > 1 && has) return Support{.verdict = Verdict::no, .reason = "not beside others"};
+    return Support{.verdict = Verdict::native};
+  };
+  return target;
 }
 
 }  // namespace
@@ -49,6 +86,26 @@ TEST_CASE("target: all updates are one group, whatever their shapes") {
   FusionOptions options;
   options.optimizers = false;
   CHECK(must(fuse(g, willing(), options)).groups.size() == 40);
+}
+
+TEST_CASE(
+    "target: the scan before updates and the next scale behind it are of their group, as far as the device "
+    "takes them") {
+  const Graph g = scaled_updates(5);
+  struct Case {
+    FusionTarget target;
+    size_t nodes;
+  };
+  const Case cases[] = {{willing(), 7},
+                        {unwilling_beside_others(Op::update_loss_scaling), 6},
+                        {unwilling_beside_others(Op::check_finite_and_unscale), 6}};
+  for (const Case& one : cases) {
+    const FusionCut cut = must(fuse(g, one.target));
+    check_cut(g, cut);
+    const FusionGroup& group = group_of(g, cut, g.values()[g.outputs().front().value].name);
+    CHECK(group.rule == "optimizers");
+    CHECK(group.nodes.size() == one.nodes);
+  }
 }
 
 TEST_CASE("target: a device that wants fewer bindings says so once, and updates stay alone") {
