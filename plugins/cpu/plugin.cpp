@@ -9,6 +9,7 @@
 // and `prefer` (kernels/search.hpp).
 // Invariant: until a device is opened nothing is started, written or kept but what /sys told about the machine.
 #include "device.hpp"
+#include "kernels/gemm.hpp"
 #include "kernels/isa.hpp"
 #include "kernels/tile_jit.hpp"
 
@@ -64,6 +65,7 @@ Status choose_engine(const author::Host& host) {
   }
   tile_engine = engine;
   isa_cap = cap;
+  cap_onednn();
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "../driver.hpp"
 #include "amx_blocking.hpp"
 #include "amx_operand.hpp"
+#include "isa.hpp"
 
 #include <atomic>
 
@@ -248,7 +249,7 @@ class TileGemm final : public Step {
 
 bool has_amx_gemm(const Gemm& gemm) noexcept {
   return gemm.a.dtype == TN_DTYPE_bf16 && gemm.b.dtype == TN_DTYPE_bf16 && gemm.c.dtype == TN_DTYPE_bf16 &&
-         driver::has_bf16_tiles();
+         runs_avx512() && driver::has_bf16_tiles();
 }
 
 std::unique_ptr<Step> amx_gemm(Builder& builder, const Gemm& gemm, unsigned threads) {

@@ -4,6 +4,8 @@
 // Invariant: no exception of oneDNN leaves this file.
 #include "gemm.hpp"
 
+#include "isa.hpp"
+
 #if TENON_CPU_ONEDNN
 #include "onednn_step.hpp"
 #endif
@@ -58,6 +60,14 @@ std::string onednn_version() {
   return author::text("oneDNN ", version.major, ".", version.minor, ".", version.patch);
 }
 
+void cap_onednn() noexcept {
+#if defined(__x86_64__)
+  if (isa_cap.load(std::memory_order_relaxed) == Isa::avx512)
+    return;  // no cap, also of what came after AVX-512
+  static_cast<void>(dnnl_set_max_cpu_isa(runs_avx2() ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41));
+#endif
+}
+
 Status onednn_gemm(Builder& builder, const Gemm& gemm, bool packs, unsigned threads, Steps& steps) {
   // oneDNN plans for as many threads as OpenMP offers to the thread that asks.
   const TeamSize size(threads);
@@ -89,6 +99,8 @@ Status onednn_gemm(Builder& builder, const Gemm& gemm, bool packs, unsigned thre
 bool has_onednn() noexcept { return false; }
 
 std::string onednn_version() { return "no oneDNN"; }
+
+void cap_onednn() noexcept {}
 
 Status onednn_gemm(Builder& /*builder*/, const Gemm& /*gemm*/, bool /*packs*/, unsigned /*threads*/,
                    Steps& /*steps*/) {

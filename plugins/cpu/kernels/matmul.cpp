@@ -8,6 +8,7 @@
 #include "builder.hpp"
 #include "epilogue.hpp"
 #include "gemm.hpp"
+#include "isa.hpp"
 #include "tiles.hpp"
 
 #include <algorithm>
@@ -98,7 +99,7 @@ class Lowering {
       return {};
     }
     // Products of pairs multiply what lies behind an odd depth by zero, and an infinity there makes NaN of it.
-    const bool in_pairs = dtype == TN_DTYPE_bf16 && !driver::has_bf16_tiles();
+    const bool in_pairs = dtype == TN_DTYPE_bf16 && !(isa() >= Isa::avx512 && driver::has_bf16_tiles());
     const uint32_t first =
         in_pairs && depth() % 2 != 0 ? static_cast<uint32_t>(TN_DTYPE_f32) : matmul_dtype(dtype);
     Status built = build_product(first, result);
@@ -197,8 +198,8 @@ class Lowering {
 }  // namespace
 
 uint32_t matmul_dtype(uint32_t dtype) noexcept {
-  static const bool bf16_is_native = driver::has_avx512();
   if (dtype == TN_DTYPE_f64) return dtype;
+  const bool bf16_is_native = isa() >= Isa::avx512 && driver::has_avx512();
   return dtype == TN_DTYPE_bf16 && bf16_is_native ? dtype : static_cast<uint32_t>(TN_DTYPE_f32);
 }
 

@@ -108,6 +108,17 @@ class Explain(Case):
         self.expect(done, 0, "exp 'e' + neg 'n': saves 1 launch, 32.0 KiB, ", ", by ", "engine   ", "memory   ")
         self.expect(tenon("explain", self.graph(), "--compile", "--bisect"), 2, "--compile", where="stderr")
 
+    def test_no_kernel_uses_wider_instructions_than_the_option_says(self):
+        graph = self.graph("tenon-graph 1 capped\ninput %x: f32[64,64]\ninput %i: f32[1,8,8,8]\ninput %w: f32[8,8,3,3]\n"
+                           "%e: f32[64,64] = exp(%x)\n%p: f32[64,64] = matmul(%e, %e)\n"
+                           "%c: f32[1,8,8,8] = conv2d(%i, %w) {pad=[1,1,1,1]}\noutput y = %p\noutput c = %c\nend\n")
+        wider = {"avx2": ("avx512",), "sse2": ("avx512", "avx2", "avx:")}
+        for isa, words in wider.items():
+            done = tenon("explain", graph, "--compile", "--option", f"cpu.isa={isa}")
+            self.expect(done, 0, "engine   ")
+            for word in words:
+                self.assertNotIn(word, done.stdout)
+
     def test_a_strategy_of_the_environment_is_obeyed(self):
         self.expect(tenon("explain", self.graph(), TENON_ENABLE_AUTO_FUSION="false"), 0, "3 nodes in 3 launches, 0 saved")
         self.expect(tenon("explain", self.graph(), TENON_ENABLE_AUTO_FUSION="no"), 2, "TENON_ENABLE_AUTO_FUSION is 'no'", where="stderr")
