@@ -54,6 +54,7 @@ class Planner {
       state_->first_with_all = exchanges.first_with_all;
       state_->launches.clear();
       state_->apart.clear();
+      state_->views = 0;
       pieces_.clear();
       find_last_readers();
       bool again = false;
@@ -66,17 +67,40 @@ class Planner {
     }
   }
 
-  // Which launch is the last to read each value.
+  // Whether a group only gives what lies between launches another shape: then both are in one place, and nothing runs.
+  bool is_view(const FusionGroup& group) const {
+    const Graph::Node& node = state_->graph.nodes()[group.nodes.front()];
+    if (group.nodes.size() > 1 || node.op != Op::reshape) return false;
+    const uint32_t from = node.inputs.front(), to = node.outputs.front();
+    const auto between = [&](uint32_t value) {
+      const bool computed = state_->graph.values()[value].role == Graph::Role::computed;
+      return computed && !is_output(value) && lying_.strides(value).empty() && !is_exchanged(value);
+    };
+    return between(from) && between(to);
+  }
+
+  // Which values are views of which, and which launch is the last to read each: whoever reads a view reads what it is of.
   void find_last_readers() {
-    last_reader_.assign(state_->graph.values().size(), TN_ABSENT);
+    const size_t count = state_->graph.values().size();
+    last_reader_.assign(count, TN_ABSENT);
+    seen_as_.assign(count, TN_ABSENT);
+    is_seen_.assign(count, false);
     for (uint32_t at = 0; at < state_->cut.groups.size(); ++at) {
-      for (const uint32_t node : state_->cut.groups[at].nodes) {
+      const FusionGroup& group = state_->cut.groups[at];
+      if (is_view(group)) {
+        const Graph::Node& node = state_->graph.nodes()[group.nodes.front()];
+        seen_as_[node.outputs.front()] = root_of(node.inputs.front());
+        is_seen_[root_of(node.inputs.front())] = true;
+      }
+      for (const uint32_t node : group.nodes) {
         for (const uint32_t value : state_->graph.nodes()[node].inputs) {
-          if (value != TN_ABSENT) last_reader_[value] = at;
+          if (value != TN_ABSENT) last_reader_[root_of(value)] = at;
         }
       }
     }
   }
+
+  uint32_t root_of(uint32_t value) const { return seen_as_[value] != TN_ABSENT ? seen_as_[value] : value; }
 
   bool is_output(uint32_t value) const {
     const auto outputs = state_->graph.outputs();
@@ -89,6 +113,7 @@ class Planner {
   std::string hazard(uint32_t made, uint32_t over, uint32_t at) const {
     const Graph::ValueInfo &to = state_->graph.values()[made], &from = state_->graph.values()[over];
     const std::string called = base::quoted(from.name, 64);
+    if (is_seen_[over] || seen_as_[over] != TN_ABSENT) return called + " is seen in another shape as well";
     if (from.role == Graph::Role::input) return called + " is an input, which belongs to the caller";
     if (last_reader_[over] != at)
       return called + " is read again by launch " + std::to_string(last_reader_[over]);
@@ -106,6 +131,12 @@ class Planner {
     const auto& sums = state_->sums;
     return std::any_of(sums.begin(), sums.end(),
                        [&](const State::Sum& s) { return s.sent == value || s.sum == value; });
+  }
+
+  // Whether ranks sum it, or it is such a sum.
+  bool is_exchanged(uint32_t value) const {
+    const auto has = [&](const auto& sum) { return sum.sent == value || sum.sum == value; };
+    return is_summed_at_once(value) || std::any_of(state_->exchanges.begin(), state_->exchanges.end(), has);
   }
 
   void tell_apart(uint32_t made, uint32_t over, const std::string& why) {
@@ -156,6 +187,12 @@ class Planner {
   // One group; true when the graph has to be cut again.
   Result<bool> compile(const FusionGroup& group, uint32_t at) {
     Graph::Piece piece = TN_TRY(state_->graph.fragment(group.nodes));
+    if (seen_as_[piece.outputs.front()] != TN_ABSENT) {
+      state_->launches.emplace_back();
+      pieces_.push_back({std::move(piece), {}});
+      ++state_->views;
+      return false;
+    }
     std::vector<tn_alias> aliases;
     const Fragment fragment = TN_TRY(lie(group, piece, at, aliases));
     auto compiled = group.support.verdict == Verdict::no
@@ -257,7 +294,8 @@ class Planner {
       const auto& [piece, aliases] = pieces_[at];
       for (const tn_alias& alias : aliases) go_on(piece, alias, life_of);
       for (const uint32_t value : piece.outputs) {
-        if (bound_[value] != State::in_block) continue;
+        if (seen_as_[value] != TN_ABSENT) see(value, life_of);
+        if (bound_[value] != State::in_block || seen_as_[value] != TN_ABSENT) continue;
         const uint32_t last = last_reader_[value] == TN_ABSENT ? at : last_reader_[value];
         const auto [found, fresh] = life_of.emplace(value, lives.size());
         if (fresh)
@@ -269,7 +307,8 @@ class Planner {
         if (sum.after == at) share_life(sum, lives, life_of);
       }
       workspace_life.push_back(lives.size());
-      lives.push_back({state_->launches[at].kernel.workspace_bytes(), at, at});
+      const Kernel& kernel = state_->launches[at].kernel;
+      lives.push_back({kernel ? kernel.workspace_bytes() : 0, at, at});
     }
     const uint64_t alignment = std::max<uint64_t>(state_->device.limits().alignment, TN_MEMORY_ALIGNMENT);
     const plan_room::Layout layout = plan_room::lay_out(lives, alignment);
@@ -290,6 +329,15 @@ class Planner {
     for (State::Exchange& exchange : state_->exchanges)
       exchange.from = slot_of(exchange.sent, layout, life_of);
     for (State::Sum& sum : state_->sums) sum.at = slot_of(sum.sent, layout, life_of);
+  }
+
+  // A view is where what it is of is, which lives as long as views of it are read.
+  void see(uint32_t view, std::map<uint32_t, size_t>& life_of) {
+    const uint32_t root = seen_as_[view];
+    if (bound_[root] == State::in_block)
+      life_of.emplace(view, life_of.at(root));
+    else
+      bound_[view] = bound_[root];
   }
 
   // A sum goes on with the life of what was sent.
@@ -348,6 +396,8 @@ class Planner {
   std::map<Identity, std::string> refused_{};
   std::vector<Placed> pieces_{};
   std::vector<uint32_t> last_reader_{};  // per value: a launch
+  std::vector<uint32_t> seen_as_{};      // per value: what it is a view of, or TN_ABSENT
+  std::vector<bool> is_seen_{};          // per value: whether something is a view of it
   std::vector<uint32_t> bound_{};        // per value: its number among what the caller binds
 };
 

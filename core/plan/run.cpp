@@ -56,6 +56,7 @@ Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline tim
   const tn_span block = memory.span();
   std::vector<tn_span> spans(state_->most_slots);
   for (const State::Launch& launch : state_->launches) {
+    if (!launch.kernel) continue;
     for (size_t i = 0; i < launch.slots.size(); ++i) {
       const State::Slot& slot = launch.slots[i];
       spans[i] = slot.bound != State::in_block ? bound[slot.bound] : slot.in(block);
@@ -74,7 +75,8 @@ Status Plan::run(Stream& stream, std::initializer_list<Binding> bindings, Timeli
 
 std::string Plan::explain() const {
   std::vector<std::string> by;
-  for (const State::Launch& launch : state_->launches) by.push_back(launch.kernel.engine());
+  for (const State::Launch& launch : state_->launches)
+    by.push_back(launch.kernel ? launch.kernel.engine() : "");
   std::string out = fusion::explain(state_->graph, state_->target, state_->cut, by);
   for (const std::string& recut : state_->recuts) out += "recut    " + recut + '\n';
   if (!state_->exchanges.empty())
@@ -83,9 +85,13 @@ std::string Plan::explain() const {
   if (!state_->sums.empty())
     out += "sum      " + base::counted(state_->sums.size(), "all_reduce") + " between launches, in place\n";
   std::map<std::string, size_t> engines;
-  for (const std::string& engine : by) ++engines[engine];
+  for (const std::string& engine : by) engines[engine] += engine.empty() ? 0 : 1;
+  engines.erase("");
   for (const auto& [engine, count] : engines)
     out += "engine   " + engine + ": " + std::to_string(count) + (count == 1 ? " launch\n" : " launches\n");
+  if (state_->views > 0)
+    out += "views    " + base::counted(state_->views, "reshape") +
+           " without a launch: what they give is where it was\n";
   if (state_->in_place + state_->renewals.size() + state_->apart.size() > 0) {
     out += "in place " + std::to_string(state_->in_place) + " between launches, " +
            std::to_string(state_->renewals.size()) + " of parameters, " +

@@ -30,7 +30,7 @@ struct Plan::State {
     }
   };
   struct Launch {
-    Kernel kernel{};
+    Kernel kernel{};            // none: its output is where its input is, in another shape
     std::vector<Slot> slots{};  // inputs, then outputs
     Slot workspace{};
     std::string name{};  // in timelines, and what it counts as there
@@ -66,6 +66,7 @@ struct Plan::State {
   FusionCut cut{};
   std::vector<std::string> recuts{};  // what the device refused to compile, in words
   std::vector<std::string> apart{};   // what was to be written over something else and is not, in words
+  size_t views = 0;                   // launches without a kernel
   size_t in_place = 0;                // values that lie over what they are made of
   std::vector<Plan::Renewal> renewals{};
   std::vector<Launch> launches{};

@@ -89,8 +89,8 @@ std::string updates_line(const State& s) {
 }
 
 uint64_t launches_of(const State& s, const State::Form& form) {
-  const uint64_t own = form.plan ? form.launches.count() : 0;
-  return own + (s.updates_of(form) ? s.updates_of(form)->launches.count() : 0);
+  const uint64_t own = form.plan ? form.launches.kernels() : 0;
+  return own + (s.updates_of(form) ? s.updates_of(form)->launches.kernels() : 0);
 }
 
 // "batches  of 32 samples, of 5 in 12 launches, of none in 1 launch"
@@ -111,7 +111,7 @@ ExecutorFigures Executor::figures() const {
   ExecutorFigures out;
   out.steps = s.steps;
   for (const State::Form* const form : halves(s)) {
-    out.launches += form->launches.count();
+    out.launches += form->launches.kernels();
     out.stretches += form->replays.stretches().size();
     for (const FusionGroup& group : form->plan.cut().groups) out.nodes += group.nodes.size();
   }

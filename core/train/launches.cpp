@@ -32,6 +32,7 @@ void Launches::put(uint32_t number, const tn_span& span) {
 
 Status Launches::enqueue(Stream& stream, uint32_t at, uint32_t turn, Timeline& timeline) const {
   const Plan::State::Launch& launch = plan_.state().launches[at];
+  if (!launch.kernel) return {};
   const std::span<const tn_span> spans = std::span(spans_[turn]).subspan(first_[at], launch.slots.size());
   return timeline.measure(stream, {.kind = launch.kind, .name = launch.name, .bytes = launch.bytes},
                           [&] { return launch.kernel.launch(stream, spans, workspaces_[at]); });

@@ -21,6 +21,8 @@ class Launches {
   // Enqueues launch `at`. [one thread; may block as Kernel::launch; may fail]
   Status enqueue(Stream& stream, uint32_t at, uint32_t turn, Timeline& timeline) const;
   uint32_t count() const noexcept { return static_cast<uint32_t>(plan_.state().launches.size()); }
+  // Those that launch something. [any-thread; does not block; cannot fail]
+  uint64_t kernels() const noexcept { return count() - plan_.state().views; }
 
  private:
   Plan plan_{};

@@ -10,12 +10,6 @@ using namespace tenon::test;
 
 namespace {
 
-PlanOptions node_by_node() {
-  PlanOptions options;
-  options.fusion.elementwise = options.fusion.patterns = options.fusion.optimizers = false;
-  return options;
-}
-
 Graph chain(int nodes) {
   Graph g("chain");
   auto value = g.input("x", {f32, {1 << 10}});

@@ -28,6 +28,13 @@ struct World {
   Stream stream = must(device.stream());
 };
 
+// No fusion at all.
+inline PlanOptions node_by_node() {
+  PlanOptions options;
+  options.fusion.elementwise = options.fusion.patterns = options.fusion.optimizers = false;
+  return options;
+}
+
 // The f32 outputs of a run, by name. Every input and parameter is given.
 inline Named run(const Plan& plan, Device& device, Stream& stream, const Named& given) {
   std::vector<Buffer> buffers;
