@@ -82,6 +82,7 @@ GraphValue GradientMaker::call(const Expression& e) {
   if (out.empty()) {
     const auto op = op_from(e.word);
     if (!op.ok()) return wrong(std::string(op.message()));
+    if (*op == Op::matmul) flatten(in);
     Graph::Attributes given;
     for (const AttributeRule& rule : e.attributes)
       given.push_back({rule.name, attribute(rule.source.front())});
@@ -89,6 +90,18 @@ GraphValue GradientMaker::call(const Expression& e) {
   }
   if (e.index >= out.size()) return wrong(e.text + " has no output " + std::to_string(e.index));
   return made_.emplace(key, std::move(out)).first->second[e.index];
+}
+
+// The gradient of a matrix that a batch was multiplied with: one product over the rows of all, where the table has one for each
+// of the batch and a sum of them.
+void GradientMaker::flatten(std::vector<Value>& operands) {
+  const bool is_weight = node_.op == Op::matmul && input_ == 1 && dims(value(node_.inputs, 1)).size() == 2;
+  if (!is_weight || integer("transpose_a") != 0) return;
+  for (Value& operand : operands) {
+    const Ints given = dims(operand);
+    if (given.size() > 2)
+      operand = graph_.reshape(operand, {product(given, 0, given.size() - 1), given.back()});
+  }
 }
 
 const AttributeValue& GradientMaker::own(const std::string& name) {

@@ -39,6 +39,7 @@ class GradientMaker {
   const Ints& dims(Value value) const { return graph_.spec(value).dims; }
   Value wrong(const std::string& text);
 
+  void flatten(std::vector<Value>& operands);
   Value filled(Value like, double value);
   Value unbroadcast(Value from, Value to);
   Value unreduce(Value from, Value to);

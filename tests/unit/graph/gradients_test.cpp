@@ -53,6 +53,22 @@ TEST_CASE("gradients: nothing is computed for what is not asked for") {
   CHECK(count(g, Op::matmul) == 2);
 }
 
+TEST_CASE("gradients: a matrix that a batch was multiplied with gets one product over all rows") {
+  for (const int64_t turned : {0, 1}) {
+    Graph g;
+    const auto x = g.param("x", {f32, {4, 6, 8}}),
+               w = g.param("w", {f32, turned != 0 ? std::vector<int64_t>{2, 8} : std::vector<int64_t>{8, 2}});
+    const auto loss = g.mean(g.matmul(x, w, {{"transpose_b", turned}}), {0, 1, 2});
+    const auto made = g.gradients(loss, {w, x});
+    REQUIRE(made.ok());
+    const Graph::Node& product = g.nodes()[g.values()[made->front().index].producer];
+    CHECK(product.op == Op::matmul);
+    for (const uint32_t operand : product.inputs) CHECK(g.values()[operand].spec.dims.front() == 24);
+    CHECK(g.spec((*made)[1]).dims == std::vector<int64_t>{4, 6, 8});
+    CHECK(count(g, Op::sum) == 0);
+  }
+}
+
 TEST_CASE("gradients: those of one node are one node") {
   Graph g;
   const auto x = g.param("x", {f32, {4, 8}}), s = g.param("s", {f32, {8}}), b = g.param("b", {f32, {8}});
