@@ -225,7 +225,8 @@ Command add_explain(CLI::App& tool) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app->add_flag("--effective", asked->effective, "First what every option of the strategy comes to");
-  app->add_option("--dot", asked->dot, "Writes a picture for Graphviz")->type_name("FILE");
+  app->add_option("--dot", asked->dot, "Writes a picture for Graphviz, of what passes made")
+      ->type_name("FILE");
   app->add_flag("--compile", asked->compile,
                 "Compiles it as well: who runs each launch, and what memory a run takes");
   CLI::Option* const svg =

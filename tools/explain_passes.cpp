@@ -10,11 +10,14 @@ namespace {
 
 constexpr size_t named = 3, pass_width = 10;
 
-// Names of values left out.
+// Names of values left out. A quote opens one where a word may begin: "the norm's" has none.
 std::string unnamed(const std::string& text) {
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const size_t begin = text.find('\'', at), end = begin == text.npos ? begin : text.find('\'', begin + 1);
+    size_t begin = text.find('\'', at);
+    while (begin != text.npos && begin > 0 && text[begin - 1] != ' ' && text[begin - 1] != '(')
+      begin = text.find('\'', begin + 1);
+    const size_t end = begin == text.npos ? begin : text.find('\'', begin + 1);
     if (end == text.npos) return out + text.substr(at);
     out += text.substr(at, begin - at) + "'…'";
     at = end + 1;

@@ -85,13 +85,13 @@ struct StorePlace {
 Result<StorePlace> store_place(const Variables& variables, const Rendezvous& who) {
   if (const auto url = value_of(variables, "TENON_STORE")) return StorePlace{*url, "TENON_STORE"};
   const auto host = value_of(variables, "MASTER_ADDR"), port = value_of(variables, "MASTER_PORT");
+  const bool given = who.launcher == "torchrun" && host && port;
   const bool theirs =
-      value_of(variables, "TORCHELASTIC_USE_AGENT_STORE") == "True";  // torchrun's agent listens there
-  if (who.launcher == "torchrun" && host && port && !theirs)
-    return StorePlace{"tcp://" + *host + ":" + *port, "MASTER_PORT"};
-  const std::string why = theirs && host && port ? " keeps " + *host + ":" + *port +
-                                                       " for itself, and does not tell where ranks meet"
-                                                 : " tells ranks but not where they meet";
+      given && value_of(variables, "TORCHELASTIC_USE_AGENT_STORE") == "True";  // the agent listens there
+  if (given && !theirs) return StorePlace{"tcp://" + *host + ":" + *port, "MASTER_PORT"};
+  const std::string why =
+      theirs ? " keeps " + *host + ":" + *port + " for itself, and does not tell where ranks meet"
+             : " tells ranks but not where they meet";
   return Status(
       TN_INVALID,
       "launcher '" + who.launcher + "'" + why +

@@ -19,7 +19,8 @@ constexpr uint32_t ticks_per_look = 10;        // at the store, which may be a n
 constexpr uint32_t ticks_after_failure = 100;  // for one that does not answer
 constexpr auto longest_look = 500ms;
 constexpr auto long_wait = 400ms;  // for a group to end, before it is compared
-constexpr size_t kept_notes = 64, longest_words = 400;
+constexpr size_t kept_notes = 64, longest_words = 400, most_carried = 1024;
+constexpr const char* same_order = ": all ranks must submit the same in the same order";
 constexpr auto ending = 2s;  // for a verdict that is being written
 constexpr std::string_view left = "left";
 
@@ -176,6 +177,7 @@ void Watch::carried(const Stream& stream, uint64_t value) {
   const std::lock_guard lock(mutex_);
   if (!noted_ || line.collects.load(std::memory_order_relaxed))
     return;  // what is captured runs later, if at all
+  if (carried_.size() == most_carried) return;
   carried_.push_back(
       {.number = submitted_, .value = value, .stream = runtime::Hold(&line), .words = notes_.back()});
 }
@@ -270,17 +272,22 @@ Status Watch::compare_oldest() {
     oldest_since_ = now;
   }
   const auto usual = std::min(patience_, std::max<std::chrono::nanoseconds>(long_wait, 2 * slowest_));
-  if (number == 0 || number == compared_ || now - oldest_since_ < usual) return {};
+  if (number == 0 || number == compared_ || now - oldest_since_ < usual || now < compare_again_) return {};
   const std::string place = key("at") + "/" + std::to_string(number);
   const Status told = tell(place, std::to_string(rank_) + "\n" + own->words);
-  if (told.ok() || told.code() == TN_INVALID) compared_ = number;
-  if (told.code() != TN_INVALID) return {};
+  if (!told.ok() && told.code() != TN_INVALID) {
+    compare_again_ = now + ticks_after_failure * tick;
+    return {};
+  }
+  compared_ = number;
+  if (told.ok()) return {};
   const auto said = store_.state()->look(place, base::Deadline(longest_look));
   if (!said.ok() || !*said) return {};
   const size_t line = (*said)->find('\n');
   const std::string words = line == std::string::npos ? "" : (*said)->substr(line + 1);
   if (words == own->words) return {};
-  return Status(TN_MISMATCH, differ(number, rank_, own->words, (*said)->substr(0, line), words));
+  difference_ = differ(number, rank_, own->words, (*said)->substr(0, line), words);
+  return Status(TN_MISMATCH, difference_);
 }
 
 // Until the next tick; false when the watch is over.
@@ -393,6 +400,8 @@ Result<Watch::Answers> Watch::hear() {
 
 // Who is the cause of what this rank, or one that answers, saw.
 Error Watch::judged(const Status& seen, const Answers& answers) const {
+  if (!difference_.empty())
+    return {.code = TN_MISMATCH, .message = "communicator '" + name_ + "': " + difference_ + same_order};
   Error cause = seen.error();
   uint32_t witness = rank_;
   for (const auto& [rank, own] : answers.said) {
@@ -412,7 +421,7 @@ Error Watch::judged(const Status& seen, const Answers& answers) const {
     who = rank_words(answers.gone) + " destroyed the communicator";
   } else if (!difference.empty()) {
     cause.code = TN_MISMATCH;
-    who = difference;
+    who = difference + same_order;
   } else if (waited && !late.empty()) {
     who = rank_words(late) + (late.size() == 1 ? " has" : " have") + " submitted less than others";
   } else {

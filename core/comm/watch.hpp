@@ -48,7 +48,7 @@ class Watch {
   void note(std::span<const CommOp> group, std::span<const Route> routes);
   // What was noted last was refused, so others never see it. [stream's thread; does not block; cannot fail]
   void refused();
-  // What was noted last ends with what is on `stream` by now, its value `value`. [stream's thread; does not block; cannot fail]
+  // What was noted last ends where `stream` reaches `value`. [stream's thread; does not block; cannot fail]
   void carried(const Stream& stream, uint64_t value);
   // Ends everything, on all ranks, because of `cause`. [any-thread; does not block; cannot fail]
   void end(Error cause);
@@ -104,9 +104,11 @@ class Watch {
   bool noted_ = false;             // the last group was one of them
   std::deque<Carried> carried_;    // what is not known to have ended
   bool alone_ = false;             // the store is no help any more
-  // Of the oldest of `carried_`, and for how long the slowest has been that. Its own thread's.
+  // Of the oldest of `carried_`, and for how long the slowest has been that; what others have in its place, in words. Its own
+  // thread's.
   uint64_t oldest_ = 0, compared_ = 0;
-  std::chrono::steady_clock::time_point oldest_since_{};
+  std::string difference_{};
+  std::chrono::steady_clock::time_point oldest_since_{}, compare_again_{};
   std::chrono::nanoseconds slowest_{0};
   std::thread thread_;
 };

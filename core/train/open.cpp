@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // open.cpp: from a step to an executor: passes, plan, memory, and who sums gradients.
 #include "fusion/names.hpp"
+#include "graph/columns.hpp"
 #include "train/layout.hpp"
 #include "train/recomputes.hpp"
 #include "train/state.hpp"
@@ -38,6 +39,17 @@ Result<passes::Options> passes_of(const TrainingGraph& step, const Strategy& str
   return options;
 }
 
+// The parameters that optimizers of the graph update.
+std::vector<std::string> updated_params(const Graph& graph) {
+  std::vector<std::string> out;
+  for (const Graph::Node& node : graph.nodes()) {
+    if (graph::columns_of(node.op).family != graph::Family::OPTIMIZER) continue;
+    const Graph::ValueInfo& updated = graph.values()[node.inputs.front()];
+    if (updated.role == Graph::Role::param) out.push_back(updated.name);
+  }
+  return out;
+}
+
 using Crossings = std::vector<train::Halves::Crossing>;
 
 // The full step's updates read the same of a shorter one.
@@ -70,14 +82,14 @@ Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy,
     options.layout = {.prefer = "nhwc"};
   if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;
   if (!options.prune) return options;
-  options.prune->stop_gradient.clear();
-  for (const Graph::ValueInfo& value : graph.values()) {
-    const bool stops =
-        value.role == Graph::Role::param &&
-        std::any_of(strategy.stop_gradient.begin(), strategy.stop_gradient.end(),
-                    [&](const std::string& word) { return fusion::matches(word, value.name); });
-    if (stops) options.prune->stop_gradient.push_back(value.name);
+  std::vector<std::string> stopped;
+  for (const std::string& word : strategy.stop_gradient) {
+    const size_t before = stopped.size();
+    for (const std::string& param : updated_params(graph))
+      if (fusion::matches(word, param)) stopped.push_back(param);
+    if (stopped.size() == before) stopped.push_back(word);  // the pass says that nothing is called so
   }
+  options.prune->stop_gradient = std::move(stopped);
   return options;
 }
 

@@ -65,7 +65,9 @@ Status choose_engine(const author::Host& host) {
   }
   tile_engine = engine;
   isa_cap = cap;
-  cap_onednn();
+  if (!cap_onednn())
+    host.log(TN_LOG_WARN, text("option 'isa' of plugin 'cpu' is '", isa_name(cap),
+                               "', and oneDNN, which this process has used before, keeps what it had"));
   return {};
 }
 

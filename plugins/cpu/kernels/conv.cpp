@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // conv.cpp: from a convolution node, and its epilogue, to figures that an engine takes.
 //
-// f32 and bf16 are computed as they are (conv_ways.cpp); f16, and bf16 where the processor lacks AVX-512, are computed in
-// f32; f64 runs in plain loops.
+// f32 and bf16 are computed as they are (conv_ways.cpp); f16, and bf16 where the processor lacks AVX-512 or may not use it,
+// are computed in f32; f64 runs in plain loops.
 // Invariant: an operand that no engine reads as it lies is first copied to dense memory in the workspace, and channels stay
 // last there when they were.
 #include "conv.hpp"

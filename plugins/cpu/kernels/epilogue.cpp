@@ -53,12 +53,8 @@ class Search {
     return a.dtype() != TN_DTYPE_f64 && a.elements() != 0 && b.elements() != 0 && c.elements() != 0;
   }
 
-  // A product of one column has oneDNN's post-ops in plain C++, whose sigmoid makes 0 of a NaN; a pass over rows in cache
-  // takes it then.
-  bool loses_nan(uint32_t op) const noexcept {
-    const TensorView result = fragment_.tensor(node().outputs[0]);
-    return op == TN_OP_sigmoid && node().op == TN_OP_matmul && result.dims()[result.rank() - 1] == 1;
-  }
+  // Behind convolutions that oneDNN makes by a product or in plain loops, its sigmoid is plain C++ and makes 0 of a NaN.
+  bool loses_nan(uint32_t op) const noexcept { return op == TN_OP_sigmoid && node().op == TN_OP_conv2d; }
 
   // Takes the next node along if it can be.
   bool take(const tn_node& next) {

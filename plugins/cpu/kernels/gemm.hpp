@@ -39,8 +39,8 @@ std::unique_ptr<Step> plain_gemm(const Gemm& gemm);
 bool has_onednn() noexcept;
 std::string onednn_version();
 // Has oneDNN keep to isa(), or, as it has nothing of its own below, to SSE4.1: from before its first use in the process on, else
-// it stays as it is. [any-thread; does not block; cannot fail]
-void cap_onednn() noexcept;
+// it stays as it is: false. [any-thread; does not block; cannot fail]
+bool cap_onednn() noexcept;
 // f32 × f32 → f32 or bf16 × bf16 → bf16, operands with one unit stride each, c with unit columns. `packs`: b is brought
 // into the layout that the kernel asks for, at compile where it is constant, else by each run. `threads` is what runs it.
 // TN_UNSUPPORTED with oneDNN's reason. [any-thread; may block; may fail]

@@ -24,8 +24,10 @@ memory::data_type type_of(const GemmOperand& operand) noexcept {
   return operand.dtype == TN_DTYPE_bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-// Dims [batch …, rows, columns]; a broadcast batch dim has extent 1.
-memory::desc describe(const Gemm& gemm, const GemmOperand& operand, int64_t rows, int64_t columns) {
+// Dims [batch …, rows, columns]; a broadcast batch dim has extent 1. A `result` of one column has rows of one: as a column of
+// something wider oneDNN has plain loops for it, and behind them a sigmoid that makes 0 of a NaN.
+memory::desc describe(const Gemm& gemm, const GemmOperand& operand, int64_t rows, int64_t columns,
+                      bool result = false) {
   memory::dims dims, strides;
   const int64_t unused = rows * columns;  // the stride of a dim of 1 is free, but must not be 0
   for (uint32_t i = 0; i < gemm.batch_rank; ++i) {
@@ -35,7 +37,7 @@ memory::desc describe(const Gemm& gemm, const GemmOperand& operand, int64_t rows
   // A single row or column leaves its other stride free; it is set so that one of the two is 1.
   int64_t row = operand.row, column = operand.column;
   if (rows == 1) row = column == 1 || columns == 1 ? columns : 1;
-  if (columns == 1) column = row == 1 && rows != 1 ? rows : 1;
+  if (columns == 1) column = row == 1 && rows != 1 && !result ? rows : 1;
   dims.insert(dims.end(), {rows, columns});
   strides.insert(strides.end(), {row, column});
   return memory::desc(dims, type_of(operand), strides);
@@ -60,11 +62,12 @@ std::string onednn_version() {
   return author::text("oneDNN ", version.major, ".", version.minor, ".", version.patch);
 }
 
-void cap_onednn() noexcept {
+bool cap_onednn() noexcept {
 #if defined(__x86_64__)
-  if (isa_cap.load(std::memory_order_relaxed) == Isa::avx512)
-    return;  // no cap, also of what came after AVX-512
-  static_cast<void>(dnnl_set_max_cpu_isa(runs_avx2() ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41));
+  if (isa_cap.load(std::memory_order_relaxed) == Isa::avx512) return true;  // no cap, also of what came after
+  return dnnl_set_max_cpu_isa(runs_avx2() ? dnnl_cpu_isa_avx2 : dnnl_cpu_isa_sse41) == dnnl_success;
+#else
+  return true;
 #endif
 }
 
@@ -74,7 +77,7 @@ Status onednn_gemm(Builder& builder, const Gemm& gemm, bool packs, unsigned thre
   try {
     const memory::desc a = describe(gemm, gemm.a, gemm.rows, gemm.depth),
                        b = describe(gemm, gemm.b, gemm.depth, gemm.columns),
-                       c = describe(gemm, gemm.c, gemm.rows, gemm.columns);
+                       c = describe(gemm, gemm.c, gemm.rows, gemm.columns, true);
     const onednn::Finish finish = finish_of(gemm, c);
     const auto made =
         onednn::matmul_description(a, packs ? onednn::any_like(b, type_of(gemm.b)) : b, c, finish);
@@ -100,7 +103,7 @@ bool has_onednn() noexcept { return false; }
 
 std::string onednn_version() { return "no oneDNN"; }
 
-void cap_onednn() noexcept {}
+bool cap_onednn() noexcept { return true; }
 
 Status onednn_gemm(Builder& /*builder*/, const Gemm& /*gemm*/, bool /*packs*/, unsigned /*threads*/,
                    Steps& /*steps*/) {

@@ -23,7 +23,8 @@ constexpr uint32_t matmul[] = {TN_OP_matmul}, conv[] = {TN_OP_conv2d}, add[] = {
 constexpr uint32_t dropout[] = {TN_OP_dropout}, sum[] = {TN_OP_sum};
 constexpr uint32_t relu[] = {TN_OP_relu}, relu_grad[] = {TN_OP_relu_grad},
                    conv_grad_data[] = {TN_OP_conv2d_grad_data};
-constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu};
+constexpr uint32_t activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu},
+                   conv_activation[] = {TN_OP_relu, TN_OP_gelu, TN_OP_tanh, TN_OP_silu};  // see epilogue.cpp
 
 template <uint32_t... operands>
 constexpr uint32_t reads[] = {operands...};
@@ -49,7 +50,7 @@ constexpr tn_pattern_step conv_bias_act[] = {
     step<in0, in1>(conv),
     step<0, in2>(add, maybe),
     step<1, in3>(add, maybe),
-    step<2>(activation, maybe),
+    step<2>(conv_activation, maybe),
 };
 
 // Statistics of a normalisation, and the sum that goes on beside it, are wanted later.

@@ -6,6 +6,7 @@
 
 #include "../driver.hpp"
 #include "gemm.hpp"
+#include "isa.hpp"
 
 #include <tenon/author/text.hpp>
 
@@ -193,7 +194,8 @@ std::vector<size_t> WaySearch::fitting(const Problem& problem, uint64_t limit) c
 std::string WaySearch::key_of(const Problem& problem, const std::vector<size_t>& ways) const {
   static const std::string machine =
       text(driver::cpu_model(), " | ", onednn_version(), " | tenon ", TENON_PLUGIN_VERSION);
-  std::string out = text(machine, " | ", crew_.threads, " threads | ", problem.key, " |");
+  std::string out =
+      text(machine, " | ", isa_name(isa()), " | ", crew_.threads, " threads | ", problem.key, " |");
   for (const size_t way : ways) out += text(" ", problem.ways[way].name);
   return out;
 }

@@ -19,8 +19,9 @@ class Detection {
     const double seconds = std::chrono::duration<double>(Clock::now() - begun_.load()).count();
     for (double known = last_; seconds > known && !last_.compare_exchange_weak(known, seconds);) continue;
   }
+  double seconds() const { return last_.load(); }
   void print(const char* fault) const {
-    std::printf("%s told to the last rank in %.3f s\n", fault, last_.load());
+    std::printf("%s told to the last rank in %.3f s\n", fault, seconds());
   }
 
  private:

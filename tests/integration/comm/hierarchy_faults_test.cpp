@@ -96,7 +96,7 @@ TEST_CASE("hierarchy faults: ranks that submit different things are told both si
   };
   const Device device = comm_test::open({});
   for (const Case& odd : {Case{17, Route::leaders, "17 f32"}, Case{16, Route::flat, "16 f32, flat"},
-                          Case{4'000, Route::sharded, "4000 f32, sharded"}}) {
+                          Case{4'000, Route::flat, "4000 f32, flat"}}) {
     Detection difference;
     // Long before the timeout: nothing is late here, and no part of the hierarchy sees anything wrong.
     const auto told = outcomes(device, {.timeout = std::chrono::seconds(60)}, 4, [&](Rank& r) -> Status {
@@ -108,6 +108,7 @@ TEST_CASE("hierarchy faults: ranks that submit different things are told both si
       return end;
     });
     difference.print(odd.said);
+    CHECK(difference.seconds() < 20);
     check_all(told, TN_MISMATCH, odd.said);
     check_all(told, TN_MISMATCH, "rank 2");
     check_all(told, TN_MISMATCH, "in group 2 of collectives");

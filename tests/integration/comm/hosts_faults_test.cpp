@@ -4,6 +4,7 @@
 // Invariant: the parent loads no plugin, and no child is left when a case ends.
 #include "on_hosts.hpp"
 #include "support/networks.hpp"
+#include "system_figures.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -65,6 +66,33 @@ TEST_CASE("hosts: a rank that is killed with large sums under way is TN_PEER_LOS
   CHECK(ended(children[0]) == 0);
   CHECK(ended(children[1]) == 0);
   CHECK(ended(children[2]) == -SIGKILL);
+}
+
+TEST_CASE("hosts: communicators that ended for one rank leave no connection and no descriptor behind") {
+  NEEDS_HOSTS();
+  const std::vector<Status> told = as_hosts("aab", [](uint32_t rank, const std::string& folder) -> Status {
+    Rank r = TN_TRY(join_on("aab" [rank], folder, rank, 3, {}));
+    std::vector<size_t> open;
+    for (uint32_t round = 0; round < 6; ++round) {
+      const CommOptions options{.name = "round " + std::to_string(round),
+                                .timeout = std::chrono::seconds(60)};
+      Rank one = TN_TRY(join(r.device, r.store, rank, 3, options));
+      TN_TRY(checked_sum(one, 100'000));
+      if (rank == round % 3) TN_TRY(one.comm.abort());
+      const Status end = checked_sum(one, 100'000);
+      if (end.code() != TN_ABORTED) return Status(TN_INTERNAL, "not told: " + std::string(end.message()));
+      static_cast<void>(one.comm.destroy());
+      one = {};
+      TN_TRY(checked_sum(r, 1'000));  // all have let go
+      open.push_back(open_descriptors());
+    }
+    for (size_t count : open)
+      if (count > open[1])
+        return Status(TN_INTERNAL,
+                      "descriptors: " + std::to_string(open[1]) + ", then " + std::to_string(count));
+    return {};
+  });
+  for (const Status& outcome : told) CHECK_MESSAGE(outcome.ok(), outcome.message());
 }
 
 TEST_CASE("hosts: networks of their own are reached over the interface that is named, or not at all") {

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 #include <string>
@@ -23,6 +24,12 @@ inline std::vector<int> descriptors_of(const std::string& name) {
     if (what.find("memfd:" + name) != std::string::npos) found.push_back(std::stoi(entry.path().filename()));
   }
   return found;
+}
+
+// How many descriptors of any kind this process has open.
+inline size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
 // How many memories of this name are mapped here, of this process and of others.

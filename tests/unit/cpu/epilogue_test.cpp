@@ -134,8 +134,12 @@ TEST_CASE(
           const Operands given = draw(p, dtype, random);
           Chain chain(p, dtype, given, residual, act);
           const tn_support said = supports(bench.device, chain.f.fragment());
-          CHECK(said.verdict == (dtype == TN_DTYPE_f32 ? TN_SUPPORT_NATIVE : TN_SUPPORT_CONVERTED));
-          if (is_half(dtype))
+          // oneDNN's sigmoid behind some convolutions makes 0 of a NaN, so there it is a step of its own.
+          const bool apart = p.op == TN_OP_conv2d && act.op == TN_OP_sigmoid;
+          CHECK(said.verdict == (apart                   ? TN_SUPPORT_EMULATED
+                                 : dtype == TN_DTYPE_f32 ? TN_SUPPORT_NATIVE
+                                                         : TN_SUPPORT_CONVERTED));
+          if (is_half(dtype) && !apart)
             CHECK(std::string(said.reason).find("rounded once, after the last") != std::string::npos);
           Tensor got(dtype, p.c, strides_of(p, p.c));
           bench.run(compile(bench.device, chain.f.fragment()), chain.inputs, {&got});

@@ -250,6 +250,37 @@ TEST_CASE("gemm_epilogue: a NaN comes out of every activation, also of a single 
   }
 }
 
+// Engines of oneDNN whose activations are plain C++ are behind these: two groups, and one channel.
+TEST_CASE("conv_bias_act: a NaN comes out of every activation, whoever computes the convolution") {
+  Bench bench;
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
+  Random random(1);
+  for (const auto& [groups, channels] : {std::pair<int64_t, int64_t>{1, 1}, {2, 16}, {1, 16}}) {
+    for (const bool last : {false, true}) {
+      for (const uint32_t op : {TN_OP_relu, TN_OP_gelu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu}) {
+        CAPTURE(op);
+        const Dims image{1, 16, 9, 9}, result{1, channels, 9, 9};
+        const auto lying = [&](const Dims& d) {
+          return last ? Dims{d[1] * d[2] * d[3], 1, d[1] * d[3], d[1]} : Dims{};
+        };
+        Nodes n;
+        const size_t x = n.input(random, TN_DTYPE_f32, image, lying(image)),
+                     w = n.input(random, TN_DTYPE_f32, {channels, 16 / groups, 1, 1}),
+                     b = n.input(random, TN_DTYPE_f32, {channels, 1, 1});
+        n.values[b].set({0, 0, 0}, std::numeric_limits<Number>::quiet_NaN());
+        const size_t c = n.value(TN_DTYPE_f32, result), sum = n.value(TN_DTYPE_f32, result),
+                     y = n.value(TN_DTYPE_f32, result, lying(result));
+        NodeOf conv{TN_OP_conv2d, {x, w}, {c}, {{"groups", groups}}};
+        conv.lists = {{"stride", {1, 1}}, {"pad", {0, 0, 0, 0}}, {"dilation", {1, 1}}};
+        n.nodes = {conv, {TN_OP_add, {c, b}, {sum}}, {op, {sum}, {y}}};
+        if (op == TN_OP_gelu) n.nodes.back().integers = {{"tanh", 1}};
+        n.wanted = {y};
+        CHECK(std::isnan(n.run_fused(bench)[y].at({0, 0, 4, 4})));
+      }
+    }
+  }
+}
+
 TEST_CASE("gemm_norm: a product with its bias, its residual and the normalisation of their sum") {
   Bench bench;
   if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
