@@ -120,6 +120,20 @@ TEST_CASE("known values: shares are exact however far the scores lie from 0") {
   CHECK(result({"attention", {real("scale", 1)}, {q, k, v}, {{1, 1, 1, 1}, {1, 1, 1}}}) == Numbers{3});
 }
 
+TEST_CASE("known values: beside an infinite score the others have no share") {
+  const double inf = INFINITY;
+  const Numbers shares = result({"softmax", {number("axis", 0)}, {reals({3}, {1, inf, -inf})}, {{3}}}),
+                logs = result({"log_softmax", {number("axis", 0)}, {reals({3}, {1, inf, -inf})}, {{3}}});
+  CHECK((shares[0] == 0 && std::isnan(shares[1]) && shares[2] == 0));
+  CHECK((logs[0] == -inf && std::isnan(logs[1]) && logs[2] == -inf));
+  const Asked lost{"cross_entropy",
+                   {number("ignore_index", -100)},
+                   {reals({1, 2}, {3, inf}), indices({1}, {0})},
+                   {{1}, {1}}};
+  CHECK(result(lost) == Numbers{inf});
+  CHECK(result(lost, 1) == Numbers{inf});
+}
+
 TEST_CASE("known values: optimizers") {
   const Tensor w = reals({1}, {1}), g = reals({1}, {0.5}), lr = reals({}, {0.1});
   check_near(result({"sgd", {real("weight_decay", 0.1)}, {w, g, lr}, {{1}, {}, {1}}}), {1 - 0.1 * 0.6});

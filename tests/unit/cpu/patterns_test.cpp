@@ -73,11 +73,14 @@ struct Layer {
     add_node(TN_OP_add, {value, b});
     return *this;
   }
-  Layer& residual() {
+  // With an operand of the same shape.
+  Layer& with(uint32_t op) {
     const size_t r = whole_numbers(n, random, dtype, dims);
-    add_node(TN_OP_add, {r, value});
+    add_node(op, {r, value});
     return *this;
   }
+  Layer& residual() { return with(TN_OP_add); }
+  Layer& times() { return with(TN_OP_mul); }
   Layer& act(uint32_t op) {
     add_node(op, {value});
     if (op == TN_OP_gelu) n.nodes.back().integers = {{"tanh", 1}};
@@ -109,11 +112,6 @@ struct Layer {
   Layer& scaled(double by) {
     add_node(TN_OP_scale, {value});
     n.nodes.back().reals = {{"scale", by}, {"bias", 0}};
-    return *this;
-  }
-  Layer& times() {
-    const size_t r = whole_numbers(n, random, dtype, dims);
-    add_node(TN_OP_mul, {value, r});
     return *this;
   }
   Layer& cast(uint32_t to) {
