@@ -187,7 +187,7 @@ class Planner {
   // One group; true when the graph has to be cut again.
   Result<bool> compile(const FusionGroup& group, uint32_t at) {
     Graph::Piece piece = TN_TRY(state_->graph.fragment(group.nodes));
-    if (seen_as_[piece.outputs.front()] != TN_ABSENT) {
+    if (!piece.outputs.empty() && seen_as_[piece.outputs.front()] != TN_ABSENT) {
       state_->launches.emplace_back();
       pieces_.push_back({std::move(piece), {}});
       ++state_->views;
