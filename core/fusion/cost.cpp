@@ -26,6 +26,13 @@ CostModel::CostModel(const Graph& graph, const FusionTarget& target)
   for (size_t i = 0; i < bytes_.size(); ++i) bytes_[i] = graph.values()[i].spec.bytes();
 }
 
+bool CostModel::is_view(uint32_t node) const noexcept {
+  const Graph::Node& told = graph_.nodes()[node];
+  if (told.op != Op::reshape) return false;
+  const uint32_t from = told.inputs.front(), to = told.outputs.front();
+  return graph_.values()[from].role == Graph::Role::computed && !is_output_[from] && !is_output_[to];
+}
+
 bool CostModel::leaves(uint32_t value) const noexcept {
   const std::vector<uint32_t>& users = graph_.values()[value].users;
   return is_output_[value] ||

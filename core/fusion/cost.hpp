@@ -23,6 +23,9 @@ class CostModel {
  public:
   CostModel(const Graph& graph, const FusionTarget& target);
 
+  // Whether the node by itself only gives what lies between launches another shape: a plan launches nothing for it, and nothing
+  // moves. [any-thread; does not block; cannot fail]
+  bool is_view(uint32_t node) const noexcept;
   // Nodes are ascending. [one thread]
   Traffic traffic(std::span<const uint32_t> nodes);
   // Launch and memory. A byte that the peak grows by costs as much as moving a hundredth of one.

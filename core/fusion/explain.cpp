@@ -39,11 +39,13 @@ class Explainer {
 
  private:
   void totals() {
-    const size_t nodes = graph_.nodes().size() - cut_.dropped.size(), launches = cut_.groups.size();
+    const size_t nodes = graph_.nodes().size() - cut_.dropped.size(), groups = cut_.groups.size();
+    const size_t launches = groups - cut_.views;
     out_ += target_.device + ": " + base::counted(nodes, "node") + " in " + std::to_string(launches) +
-            (launches == 1 ? " launch, " : " launches, ") + std::to_string(nodes - launches) + " saved; " +
-            base::bytes_in_words(cut_.bytes_after) + " moved instead of " +
-            base::bytes_in_words(cut_.bytes_before) + "; predicted " +
+            (launches == 1 ? " launch" : " launches") +
+            (cut_.views > 0 ? " and " + base::counted(cut_.views, "view") : "") + ", " +
+            std::to_string(nodes - groups) + " saved; " + base::bytes_in_words(cut_.bytes_after) +
+            " moved instead of " + base::bytes_in_words(cut_.bytes_before) + "; predicted " +
             base::time_in_words(cut_.cost_after_ns) + " instead of " +
             base::time_in_words(cut_.cost_before_ns) + "; " + base::counted(cut_.questions, "question") +
             " asked\n";

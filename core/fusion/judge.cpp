@@ -15,12 +15,15 @@ Result<Support> Judge::support(std::span<const uint32_t> nodes) {
 
 Result<Opinion> Judge::ask(std::span<const uint32_t> nodes) {
   Opinion out;
+  out.view = nodes.size() == 1 && costs_.is_view(nodes.front());
   out.support = TN_TRY(support(nodes));
   out.traffic = costs_.traffic(nodes);
   out.cost_ns = costs_.cost_ns(out.traffic);
   bool told = out.support.cost_ns > 0;
   double told_alone = 0;
+  if (out.view) out.traffic = {}, out.cost_ns = 0;
   for (const uint32_t& node : nodes) {
+    if (costs_.is_view(node)) continue;
     const std::span one(&node, 1);
     const Traffic traffic = costs_.traffic(one);
     out.bytes_alone += traffic.bytes;
@@ -31,7 +34,7 @@ Result<Opinion> Judge::ask(std::span<const uint32_t> nodes) {
     told = ns > 0;
     told_alone += ns;
   }
-  if (told) {
+  if (told && !out.view) {
     out.cost_ns = out.support.cost_ns;
     out.alone_ns = told_alone;
   }

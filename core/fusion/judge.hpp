@@ -21,6 +21,8 @@ struct Opinion {
   uint64_t bytes_alone = 0;
   double gain_ns() const noexcept { return alone_ns - cost_ns; }
   // Whether the device runs it as one kernel.
+  // A reshape alone, for which nothing runs.
+  bool view = false;
   bool is_one() const noexcept {
     return support.verdict == Verdict::native || support.verdict == Verdict::converted;
   }

@@ -164,6 +164,7 @@ Result<FusionCut> Scheduler::finish() {
     const Opinion opinion = TN_TRY(judge_.ask(nodes));
     std::string rule = nodes.size() == 1 ? "alone" : rule_[group];
     cut.groups.push_back(group_of({nodes.begin(), nodes.end()}, std::move(rule), opinion));
+    cut.views += opinion.view ? 1 : 0;
     cut.bytes_before += opinion.bytes_alone;
     cut.bytes_after += opinion.traffic.bytes;
     cut.cost_before_ns += opinion.alone_ns;

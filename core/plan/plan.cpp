@@ -168,20 +168,27 @@ class Planner {
                        std::vector<tn_alias>& aliases) {
     if (lying_.empty()) return piece.fragment;
     aliases = wanted_in_place(piece, at);
-    const Fragment asked = TN_TRY(lying_.fragment(state_->graph, group.nodes, piece, aliases));
-    if (aliases.empty()) return asked;
-    const Support support = TN_TRY(state_->device.supports(asked));
-    std::vector<tn_alias> honoured;
+    for (;;) {
+      Fragment asked = TN_TRY(lying_.fragment(state_->graph, group.nodes, piece, aliases));
+      if (aliases.empty()) return asked;
+      if (keep_honoured(TN_TRY(state_->device.supports(asked)), piece, aliases)) return asked;
+    }
+  }
+
+  // Takes out the pairs that the answer does not honour; true when there are none. Where it ends at one past the first 64,
+  // only that one is known to be refused: those after it are asked about once more.
+  bool keep_honoured(const Support& support, const Graph::Piece& piece, std::vector<tn_alias>& aliases) {
+    const size_t known = std::min<size_t>(aliases.size(), 64 + support.aliases_beyond + 1);
+    std::vector<tn_alias> kept;
     for (size_t i = 0; i < aliases.size(); ++i) {
-      if (i < 64 && (support.alias_mask >> i & 1) != 0)
-        honoured.push_back(aliases[i]);
+      if (i >= known || support.honours(i))
+        kept.push_back(aliases[i]);
       else
         tell_apart(piece.outputs[aliases[i].output], piece.inputs[aliases[i].input],
                    state_->device.name() + " does not write it in place there");
     }
-    std::swap(aliases, honoured);
-    if (aliases.size() == honoured.size()) return asked;
-    return lying_.fragment(state_->graph, group.nodes, piece, aliases);
+    std::swap(aliases, kept);
+    return aliases.size() == kept.size();
   }
 
   // One group; true when the graph has to be cut again.

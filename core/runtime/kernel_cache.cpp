@@ -64,6 +64,7 @@ Result<Support> KernelCache::supports(const Fragment& fragment) {
       .cost_ns = answer.cost_ns,
       .workspace_bytes = answer.workspace_bytes,
       .alias_mask = answer.alias_mask,
+      .aliases_beyond = answer.aliases_beyond,
       .reason = std::string(answer.reason, strnlen(answer.reason, sizeof answer.reason))};
   const std::lock_guard lock(mutex_);
   return supports_.try_emplace(fragment.identity(), std::move(support)).first->second;

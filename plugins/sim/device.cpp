@@ -4,6 +4,7 @@
 
 #include "kernels/rules.hpp"
 
+#include <tenon/author/aliases.hpp>
 #include <tenon/author/support.hpp>
 #include <tenon/author/text.hpp>
 
@@ -64,13 +65,10 @@ bool same_places(author::TensorView a, author::TensorView b) {
 }
 
 // A result arrives when all nodes have run, so any pair of that kind can be honoured.
-uint64_t honoured_aliases(const author::FragmentView& view) {
-  uint64_t mask = 0;
-  for (size_t i = 0; i < view.aliases().size() && i < 64; ++i) {
-    const tn_alias& pair = view.aliases()[i];
-    if (same_places(view.input(pair.input), view.output(pair.output))) mask |= uint64_t{1} << i;
-  }
-  return mask;
+author::Honoured honoured_aliases(const author::FragmentView& view) {
+  return author::honoured_of(view.aliases(), [&](const tn_alias& pair) {
+    return same_places(view.input(pair.input), view.output(pair.output));
+  });
 }
 
 }  // namespace
@@ -80,7 +78,7 @@ Status Device::supports(const tn_fragment& fragment, tn_support& out) {
   const Status found = check_fragment(view, profile());
   if (!found.ok() && found.code() != TN_UNSUPPORTED) return Status(found.error());
   if (!found.ok()) return author::refuse(out, found.message());
-  out.alias_mask = honoured_aliases(view);
+  author::honour(out, honoured_aliases(view));
   return author::accept(out, 0, Kernel::workspace_bytes(Program(view), profile()));
 }
 

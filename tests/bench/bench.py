@@ -190,7 +190,7 @@ def applies(target, row):
 
 
 def report_row(row, targets, limit_of_name=None):
-    """The finished row: exactly the ten keys every suite reports. `limit_of_name`: what another row of the name, with another peer
+    """The finished row: exactly the keys every suite reports. `limit_of_name`: what another row of the name, with another peer
     or none, has as its limit; a row without a limit of its own shows no part of it, but is held to no more than it allows."""
     check_row(row)
     ours = figure(row["ours"], row["judge"], row["unit"])
@@ -214,7 +214,7 @@ def report_row(row, targets, limit_of_name=None):
         "ratio": measured["ratio"],
         "spread": quartile_range(ratios) if ratios else quartile_range(row["ours"]) / middle if middle else 0.0,
         "interval": interval(ratios),
-        "limit_fraction": fraction,
+        "bytes": row.get("bytes"), "limit": limit, "limit_fraction": fraction,
         "target": "; ".join(describe_judged(target, measured) for target in mine) or None,
         "met": met,
     }
@@ -224,7 +224,7 @@ def unmeasured(name, peer, why, targets):
     """The row that stands for what nobody measured."""
     unit = next((target["unit"] for target in targets if "unit" in target), None)
     return {"name": name, "peer": f"{peer or 'none'} (missing: {why})", "ours": None, "theirs": None, "unit": unit,
-            "ratio": None, "spread": None, "interval": None, "limit_fraction": None,
+            "ratio": None, "spread": None, "interval": None, "bytes": None, "limit": None, "limit_fraction": None,
             "target": "; ".join(describe_target(target) for target in targets) or None, "met": None}
 
 

@@ -48,7 +48,8 @@ class Figures(unittest.TestCase):
 
     def test_keys_are_exactly_the_ten(self):
         self.assertEqual(list(bench.report_row(row(), [])), [
-            "name", "peer", "ours", "theirs", "unit", "ratio", "spread", "interval", "limit_fraction", "target", "met"])
+            "name", "peer", "ours", "theirs", "unit", "ratio", "spread", "interval", "bytes", "limit", "limit_fraction",
+            "target", "met"])
 
 
 class Verdicts(unittest.TestCase):

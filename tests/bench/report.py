@@ -24,11 +24,13 @@ PAGE = """# Performance
 
 Every figure comes from a run of the suite named above it, with its peers and limits measured in turn in the same run. A ratio
 above 1 means that Tenon is faster; its spread is the interquartile range of the run-by-run ratios (without a peer: of the runs,
-over their median), and its 95 % interval that of its median, by the order of the ratios. A black mark is the [target](../tests/bench/targets.toml). What a missing peer or limit
+over their median), and its 95 % interval that of its median, by the order of the ratios. The bytes are those of what a kernel reads and writes, each
+once; the floor is the limit that was measured in the same run, in the row's unit. A black mark is the [target](../tests/bench/targets.toml). What a missing peer or limit
 would decide is neither met nor missed. [tests/bench](../tests/bench/README.md) says how the figures are made.
 """
 GROWTH = re.compile(r"(.+)/(\d+)k$")  # fuse/blocks/10k
 FEWEST_SIZES = 3
+SIZES = {"KB": 1e3, "MB": 1e6, "GB": 1e9}
 
 
 def targets_of(row, targets, kind):
@@ -101,14 +103,27 @@ def span(interval):
     return "" if not interval else f"{interval[0]:.3g} to {interval[1]:.3g}"
 
 
+def size(row):
+    """Bytes as a reader takes them in."""
+    count = row.get("bytes")
+    unit = next((unit for unit in ("GB", "MB", "KB") if count and count >= SIZES[unit]), None)
+    return f"{count / SIZES[unit]:.3g} {unit}" if unit else cell(count)
+
+
 def table(rows):
-    lines = ["| row | peer | ours | theirs | unit | ratio | spread | 95 % | of the limit | target | |", "|" + "---|" * 11]
-    for row in rows:
-        fraction = "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"
-        words = {True: "met", False: "**missed**", None: ""}[row["met"]]
-        cells = [row["name"], row["peer"] or "", cell(row["ours"]), cell(row["theirs"]), row["unit"] or "",
-                 cell(row["ratio"], 3), cell(row["spread"], 2), span(row.get("interval")), fraction, row["target"] or "", words]
-        lines.append("| " + " | ".join(text.replace("|", "\\|") for text in cells) + " |")
+    """Columns of bytes and floors stand where some row has them."""
+    verdicts = {True: "met", False: "**missed**", None: ""}
+    columns = [("row", lambda row: row["name"]), ("peer", lambda row: row["peer"] or ""),
+               ("bytes", size if any(row.get("bytes") for row in rows) else None),
+               ("ours", lambda row: cell(row["ours"])), ("theirs", lambda row: cell(row["theirs"])),
+               ("floor", (lambda row: cell(row.get("limit"))) if any(row.get("limit") for row in rows) else None),
+               ("unit", lambda row: row["unit"] or ""), ("ratio", lambda row: cell(row["ratio"], 3)),
+               ("spread", lambda row: cell(row["spread"], 2)), ("95 %", lambda row: span(row.get("interval"))),
+               ("of the limit", lambda row: "" if row["limit_fraction"] is None else f"{row['limit_fraction']:.0%}"),
+               ("target", lambda row: row["target"] or ""), ("", lambda row: verdicts[row["met"]])]
+    columns = [(name, text) for name, text in columns if text]
+    lines = ["| " + " | ".join(name for name, _ in columns).rstrip() + " |", "|" + "---|" * len(columns)]
+    lines += ["| " + " | ".join(text(row).replace("|", "\\|") for _, text in columns) + " |" for row in rows]
     return "\n".join(lines)
 
 

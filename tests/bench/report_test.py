@@ -27,7 +27,7 @@ def row(name, **changes):
 ROWS = [
     row("add", peer="torch eager", theirs=4.0, ratio=4.0, target="ratio >= 2", met=True),
     row("add", peer="torch compile", theirs=1.0, ratio=1.0, target="ratio >= 2", met=False),
-    row("mul", limit_fraction=0.5, target=">= 80% of the limit", met=False),
+    row("mul", bytes=3_000_000, limit=0.5, limit_fraction=0.5, target=">= 80% of the limit", met=False),
     row("sub", peer="torch eager (missing: torch is not <installed>)"),
     *[row(f"fuse/blocks/{size}k", ours=size * 2.0) for size in (1, 10, 100)],
     row("fuse/two/1k"), row("fuse/two/10k"),
@@ -53,7 +53,7 @@ class Page(unittest.TestCase):
     def test_machine_commit_command_notes_and_verdicts_are_told(self):
         page, _ = self.write(ROWS)
         for part in ("`./dev bench s --peers --json FILE` on a machine, 2 cores, commit abc-dirty",
-                     "1 of 3 rows that could be judged are met", "- torch 9", "| add | torch eager | 1 | 4 | ms | 4 | 0.1 |",
+                     "1 of 3 rows that could be judged are met", "- torch 9", "| add | torch eager |  | 1 | 4 |  | ms | 4 | 0.1 |", "| mul |  | 3 MB | 1 |  | 0.5 | ms |",
                      "**missed**", "torch is not <installed>", "grows with the 1.00th power",
                      "- Missed: `mul`: the adder is faster"):
             self.assertIn(part, page)

@@ -35,6 +35,7 @@ void print(const Row& row) {
   std::printf("{\"name\": \"%s\", \"unit\": \"%s\", \"judge\": \"%s\"", row.name.c_str(), row.unit.c_str(),
               row.median ? "median" : "fastest");
   row.limit > 0 ? std::printf(", \"limit\": %.6g", row.limit) : std::printf(", \"limit\": null");
+  if (row.bytes > 0) std::printf(", \"bytes\": %.6g", row.bytes);
   print_text("peer", row.peer);
   print_list("ours", row.ours);
   if (row.theirs.empty())

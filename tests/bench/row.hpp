@@ -38,6 +38,7 @@ struct Row {
   std::string name, peer{}, unit = "ns";
   std::vector<double> ours{}, theirs{};
   std::string why_no_peer{};
+  double bytes = 0;     // of what it reads and writes, each once; 0: not told
   double limit = 0;     // what this machine can do, measured in the same run; 0: none
   bool median = false;  // the figure is the median of the runs, not the fastest
   std::vector<Rival> rivals{};

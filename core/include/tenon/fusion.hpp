@@ -82,7 +82,8 @@ struct FusionRefusal {
 struct FusionCut {
   std::vector<FusionGroup> groups{};  // in an order in which they can run
   std::vector<FusionRefusal> refusals{};
-  std::vector<uint32_t> dropped{};             // nodes that no output needs: they do not run
+  std::vector<uint32_t> dropped{};  // nodes that no output needs: they do not run
+  uint64_t views = 0;               // groups of a reshape between launches, for which a plan launches nothing
   uint64_t bytes_before = 0, bytes_after = 0;  // moved by all nodes one by one, and by all groups
   double cost_before_ns = 0, cost_after_ns = 0;
   uint64_t questions = 0;  // how often the device was asked

@@ -40,8 +40,14 @@ struct Support {
   Verdict verdict = Verdict::no;
   double cost_ns = 0;
   uint64_t workspace_bytes = 0;
-  uint64_t alias_mask = 0;
+  uint64_t alias_mask = 0;      // of the first 64 declared aliases
+  uint64_t aliases_beyond = 0;  // of those after them, how many before the first that is not honoured
   std::string reason{};
+
+  // Whether declared alias `i` is honoured in place. [any-thread; does not block; cannot fail]
+  bool honours(size_t i) const noexcept {
+    return i < 64 ? (alias_mask >> i & 1) != 0 : i - 64 < aliases_beyond;
+  }
 };
 
 struct CompileOptions {

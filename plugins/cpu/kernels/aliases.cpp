@@ -8,6 +8,7 @@
 #include "fused.hpp"
 
 #include <algorithm>
+#include <functional>
 
 namespace tenon::cpu {
 
@@ -92,20 +93,18 @@ bool is_in_place_in_node(const FragmentView& fragment, const std::vector<Group>&
 
 }  // namespace
 
-uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups) {
-  if (fragment.aliases().empty()) return 0;
+author::Honoured honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups) {
+  if (fragment.aliases().empty()) return {};
   const bool one_pass = is_one_pass(fragment, groups);
-  uint64_t mask = 0;
-  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
-    const tn_alias& pair = fragment.aliases()[i];
-    const bool honoured =
-        one_pass ? is_in_place_in_pass(fragment, pair) : is_in_place_in_node(fragment, groups, pair);
-    if (honoured) mask |= uint64_t{1} << i;
-  }
+  author::Honoured out = author::honoured_of(fragment.aliases(), [&](const tn_alias& pair) {
+    return one_pass ? is_in_place_in_pass(fragment, pair) : is_in_place_in_node(fragment, groups, pair);
+  });
   for (const Group& group : groups) {
-    if (group.family->honoured != nullptr) mask |= group.family->honoured(fragment, group.first, group.end);
+    if (group.family->honoured == nullptr) continue;
+    const author::Honoured more = group.family->honoured(fragment, group.first, group.end);
+    std::transform(more.begin(), more.end(), out.begin(), out.begin(), std::logical_or());
   }
-  return mask;
+  return out;
 }
 
 }  // namespace tenon::cpu

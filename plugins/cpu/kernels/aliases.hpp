@@ -8,7 +8,7 @@
 
 namespace tenon::cpu {
 
-// Bit i: declared alias i is honoured. [any-thread; does not block; cannot fail]
-uint64_t honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups);
+// Whether each declared alias is honoured. [any-thread; does not block; cannot fail]
+author::Honoured honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups);
 
 }  // namespace tenon::cpu

@@ -10,6 +10,7 @@
 #include "view.hpp"
 
 #include <tenon/kernel.h>
+#include <tenon/author/aliases.hpp>
 
 namespace tenon::cpu {
 

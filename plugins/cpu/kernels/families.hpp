@@ -34,8 +34,8 @@ struct Family {
   // Whether an output may stand in the place of an input of the same dims, dtype and strides: each element is read before
   // it is written, and nothing of that input is read after. NULL: none may.
   bool (*in_place)(const tn_node& node, uint32_t input, uint32_t output) = nullptr;
-  // The declared aliases whose outputs the step of `build_all` may write in place, as tn_support.alias_mask.
-  uint64_t (*honoured)(const FragmentView& fragment, uint32_t first, uint32_t end) = nullptr;
+  // The declared aliases whose outputs the step of `build_all` may write in place.
+  author::Honoured (*honoured)(const FragmentView& fragment, uint32_t first, uint32_t end) = nullptr;
 
   bool fuses() const noexcept { return build == nullptr && build_all == nullptr; }
 };

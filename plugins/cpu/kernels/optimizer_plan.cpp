@@ -170,15 +170,10 @@ bool UpdatePlan::honours(const tn_alias& alias) const {
   return true;
 }
 
-uint64_t honoured_by_update(const FragmentView& fragment, uint32_t first, uint32_t end) {
-  const auto aliases = fragment.aliases();
-  if (aliases.empty()) return 0;
+author::Honoured honoured_by_update(const FragmentView& fragment, uint32_t first, uint32_t end) {
+  if (fragment.aliases().empty()) return {};
   const UpdatePlan plan(fragment, first, end);
-  uint64_t mask = 0;
-  for (size_t i = 0; i < aliases.size() && i < 64; ++i) {
-    if (plan.honours(aliases[i])) mask |= uint64_t{1} << i;
-  }
-  return mask;
+  return author::honoured_of(fragment.aliases(), [&](const tn_alias& pair) { return plan.honours(pair); });
 }
 
 }  // namespace tenon::cpu

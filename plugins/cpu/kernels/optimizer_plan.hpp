@@ -7,6 +7,7 @@
 // Invariant: stages depend on the fragment alone, so what `supports` says of aliases is what is built.
 #pragma once
 
+#include <tenon/author/aliases.hpp>
 #include <tenon/author/op_update.hpp>
 
 #include <vector>
@@ -61,8 +62,8 @@ class UpdatePlan {
   std::vector<Reads> reads_;
 };
 
-// Bit i: declared alias i is honoured by the step of nodes [first, end).
+// Whether each declared alias is honoured by the step of nodes [first, end).
 // [any-thread; does not block; may throw bad_alloc]
-uint64_t honoured_by_update(const FragmentView& fragment, uint32_t first, uint32_t end);
+author::Honoured honoured_by_update(const FragmentView& fragment, uint32_t first, uint32_t end);
 
 }  // namespace tenon::cpu

@@ -154,7 +154,7 @@ Status judge(const tn_fragment& fragment, tn_support& out) {
   }
   const std::vector<Group> groups = groups_of(view);
   const double ns = predicted_ns(view, groups);
-  out.alias_mask = honoured_aliases(view, groups);
+  author::honour(out, honoured_aliases(view, groups));
   if (const auto second = dependent(view, groups)) {
     const std::string why = why_apart(view, groups, *second), node = node_name(view, groups[*second].first);
     return author::accept_emulated(

@@ -79,7 +79,7 @@ class Generator : public Engine {
     const Result<const Nvrtc*> nvrtc = compiler_.nvrtc(driver_version());
     if (!nvrtc.ok()) return Status(TN_UNSUPPORTED, std::string(nvrtc.message()));
     TN_TRY(check_places(fragment, (*nvrtc)->version()));
-    out.alias_mask = honoured_aliases(fragment);
+    author::honour(out, honoured_aliases(fragment));
     return author::accept(out, transfer_ns(*gpu_->context(), fragment), workspace_of(fragment, target()));
   }
 

@@ -105,7 +105,7 @@ class Products : public Engine {
   Status supports(const FragmentView& fragment, tn_support& out) const override {
     const Product product = TN_TRY(product_of(fragment));
     TN_TRY(library());
-    out.alias_mask = product.honoured_aliases;
+    author::honour(out, product.honoured_aliases);
     const double cost = transfer_ns(*gpu_->context(), fragment);
     const char* const otherwise = leave_.told(product.dtype, product.activation == Activation::relu);
     return otherwise != nullptr ? author::accept_converted(out, otherwise, cost) : author::accept(out, cost);

@@ -255,18 +255,15 @@ uint64_t workspace_of_batch_norm(const FragmentView& fragment, const Target& tar
          (folds ? 2 * rounded_up(slices * channels * bytes) : 0);
 }
 
-uint64_t honoured_by_batch_norm(const FragmentView& fragment) {
+author::Honoured honoured_by_batch_norm(const FragmentView& fragment) {
   const NodeView norm(fragment, norm_of(fragment));
-  uint64_t out = 0;
-  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
-    const tn_alias& pair = fragment.aliases()[i];
+  return author::honoured_of(fragment.aliases(), [&](const tn_alias& pair) {
     const TensorView from = fragment.input(pair.input), to = fragment.output(pair.output);
-    if (!same_places(from, to)) continue;
+    if (!same_places(from, to)) return false;
     const bool whole = author::same_dims(from, norm.in(0)) &&
                        stays_in_place_of_channels(fragment, fragment.inputs()[pair.input]);
-    if (whole || renews(fragment, pair)) out |= uint64_t{1} << i;
-  }
-  return out;
+    return whole || renews(fragment, pair);
+  });
 }
 
 }  // namespace tenon::cuda

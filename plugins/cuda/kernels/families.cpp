@@ -82,6 +82,8 @@ uint64_t workspace_of(const FragmentView& fragment, const Target& target) {
   return family_of(fragment).workspace(fragment, target);
 }
 
-uint64_t honoured_aliases(const FragmentView& fragment) { return family_of(fragment).honoured(fragment); }
+author::Honoured honoured_aliases(const FragmentView& fragment) {
+  return family_of(fragment).honoured(fragment);
+}
 
 }  // namespace tenon::cuda

@@ -22,7 +22,7 @@ struct Family {
   Status (*check)(const FragmentView&);
   Result<Program> (*write)(const FragmentView&, const Target&);
   uint64_t (*workspace)(const FragmentView&, const Target&);
-  uint64_t (*honoured)(const FragmentView&);
+  author::Honoured (*honoured)(const FragmentView&);
 };
 
 // [any-thread; does not block; cannot fail]
@@ -35,7 +35,7 @@ bool takes_updates(const FragmentView& fragment);
 Status check_updates(const FragmentView& fragment);
 Result<Program> write_updates(const FragmentView& fragment, const Target& target);
 uint64_t workspace_of_updates(const FragmentView& fragment, const Target& target);
-uint64_t honoured_by_updates(const FragmentView& fragment);
+author::Honoured honoured_by_updates(const FragmentView& fragment);
 
 // rows.cpp: softmax, losses, layer and RMS norm, among what the groups take.
 bool takes_rows(const FragmentView& fragment);
@@ -49,7 +49,7 @@ Status check_groups(const FragmentView& fragment);
 Status check_group_node(const FragmentView& fragment, uint32_t node);
 Result<Program> write_groups(const FragmentView& fragment, const Target& target);
 uint64_t workspace_of_groups(const FragmentView& fragment, const Target& target);
-uint64_t honoured_by_groups(const FragmentView& fragment);
+author::Honoured honoured_by_groups(const FragmentView& fragment);
 
 // pool.cpp, pool_grad.cpp: windows over images.
 bool takes_pool(const FragmentView& fragment);
@@ -62,7 +62,7 @@ bool takes_global_pool(const FragmentView& fragment);
 Status check_global_pool(const FragmentView& fragment);
 Result<Program> write_global_pool(const FragmentView& fragment, const Target& target);
 uint64_t workspace_of_global_pool(const FragmentView& fragment, const Target& target);
-uint64_t honoured_by_global_pool(const FragmentView& fragment);
+author::Honoured honoured_by_global_pool(const FragmentView& fragment);
 
 // embedding_grad.cpp: sums by index.
 bool takes_embedding_grad(const FragmentView& fragment);
@@ -75,11 +75,11 @@ bool takes_batch_norm(const FragmentView& fragment);
 Status check_batch_norm(const FragmentView& fragment);
 Result<Program> write_batch_norm(const FragmentView& fragment, const Target& target);
 uint64_t workspace_of_batch_norm(const FragmentView& fragment, const Target& target);
-uint64_t honoured_by_batch_norm(const FragmentView& fragment);
+author::Honoured honoured_by_batch_norm(const FragmentView& fragment);
 
 // Whether two tensors of equal addresses would have every element in the same place.
 bool same_places(author::TensorView a, author::TensorView b);
 // Of families that keep nothing in place.
-inline uint64_t honours_nothing(const FragmentView&) { return 0; }
+inline author::Honoured honours_nothing(const FragmentView&) { return {}; }
 
 }  // namespace tenon::cuda

@@ -55,16 +55,11 @@ bool same_places(TensorView a, TensorView b) {
   return true;
 }
 
-uint64_t honoured_by_groups(const FragmentView& fragment) {
-  uint64_t out = 0;
-  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
-    const tn_alias& pair = fragment.aliases()[i];
-    const bool good =
-        same_places(fragment.input(pair.input), fragment.output(pair.output)) &&
-        stays_in_place(fragment, fragment.inputs()[pair.input], fragment.outputs()[pair.output]);
-    if (good) out |= uint64_t{1} << i;
-  }
-  return out;
+author::Honoured honoured_by_groups(const FragmentView& fragment) {
+  return author::honoured_of(fragment.aliases(), [&](const tn_alias& pair) {
+    return same_places(fragment.input(pair.input), fragment.output(pair.output)) &&
+           stays_in_place(fragment, fragment.inputs()[pair.input], fragment.outputs()[pair.output]);
+  });
 }
 
 uint64_t workspace_of_groups(const FragmentView& fragment, const Target& target) {

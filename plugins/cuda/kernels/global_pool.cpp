@@ -69,7 +69,7 @@ uint64_t workspace_of_global_pool(const FragmentView& fragment, const Target& ta
   return workspace_of_groups(WithMeans(fragment).view(), target);
 }
 
-uint64_t honoured_by_global_pool(const FragmentView& fragment) {
+author::Honoured honoured_by_global_pool(const FragmentView& fragment) {
   return honoured_by_groups(WithMeans(fragment).view());
 }
 

@@ -244,19 +244,16 @@ class ProductReader {
   }
 
   // What is added may lie where the result goes, if nothing else reads it.
-  uint64_t honoured() const noexcept {
-    uint64_t out = 0;
+  author::Honoured honoured() const {
     const Matrix &from = out_.residual, &to = out_.result;
     const bool alike =
         from.lead == to.lead && from.batch_stride == to.batch_stride && from.call_strides == to.call_strides;
-    for (size_t i = 0; i < fragment_.aliases().size() && i < 64; ++i) {
-      const tn_alias& pair = fragment_.aliases()[i];
+    return author::honoured_of(fragment_.aliases(), [&](const tn_alias& pair) {
       const uint32_t tensor = fragment_.inputs()[pair.input];
       const bool only = tensor == parts_.residual && tensor != parts_.a && tensor != parts_.b &&
                         tensor != parts_.bias && tensor != parts_.aux;
-      if (alike && only && fragment_.outputs()[pair.output] == parts_.result) out |= uint64_t{1} << i;
-    }
-    return out;
+      return alike && only && fragment_.outputs()[pair.output] == parts_.result;
+    });
   }
 
   const FragmentView& fragment_;

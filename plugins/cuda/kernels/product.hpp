@@ -7,6 +7,7 @@
 // reading allocates nothing until something is wrong.
 #pragma once
 
+#include <tenon/author/aliases.hpp>
 #include <tenon/author/fragment_view.hpp>
 #include <tenon/result.hpp>
 
@@ -45,7 +46,7 @@ struct Product {
   uint32_t bias = no_binding;  // read: one element for each row of the result; or, with sums, written
   Activation activation = Activation::none;
   Sums sums = Sums::none;
-  uint64_t honoured_aliases = 0;
+  author::Honoured honoured_aliases{};
 
   bool is_empty() const noexcept {
     return result.rows == 0 || result.columns == 0 || batch == 0 || call_count() == 0;

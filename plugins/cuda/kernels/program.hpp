@@ -8,6 +8,7 @@
 #pragma once
 
 #include <tenon/kernel.h>
+#include <tenon/author/aliases.hpp>
 #include <tenon/author/fragment_view.hpp>
 #include <tenon/result.hpp>
 
@@ -59,8 +60,8 @@ Result<Program> write_program(const author::FragmentView& fragment, const Target
 // About the workspace that write_program will ask for. [any-thread; does not block; cannot fail]
 uint64_t workspace_of(const author::FragmentView& fragment, const Target& target);
 
-// Bit i: declared alias i is honoured in place, since every thread reads of the input only what it overwrites itself.
+// Whether each declared alias is honoured in place, since every thread reads of the input only what it overwrites itself.
 // [any-thread; does not block; cannot fail]
-uint64_t honoured_aliases(const author::FragmentView& fragment);
+author::Honoured honoured_aliases(const author::FragmentView& fragment);
 
 }  // namespace tenon::cuda

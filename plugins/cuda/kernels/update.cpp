@@ -252,14 +252,10 @@ uint64_t workspace_of_updates(const FragmentView& fragment, const Target& /*targ
   return plan_updates(fragment).workspace_bytes;
 }
 
-uint64_t honoured_by_updates(const FragmentView& fragment) {
-  if (fragment.aliases().empty()) return 0;
+author::Honoured honoured_by_updates(const FragmentView& fragment) {
+  if (fragment.aliases().empty()) return {};
   const UpdatePlan plan(fragment);
-  uint64_t out = 0;
-  for (size_t i = 0; i < fragment.aliases().size() && i < 64; ++i) {
-    if (plan.honours(fragment.aliases()[i])) out |= uint64_t{1} << i;
-  }
-  return out;
+  return author::honoured_of(fragment.aliases(), [&](const tn_alias& pair) { return plan.honours(pair); });
 }
 
 }  // namespace tenon::cuda

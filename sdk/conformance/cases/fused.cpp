@@ -235,7 +235,7 @@ CONFORM_CASE(2, "fused: supports answers at once, and always the same") {
       const tn_support now = TN_TRY(supports(t, device, whole.fragment()));
       spent += std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count();
       t.check(now.verdict == first.verdict && now.alias_mask == first.alias_mask &&
-                  now.workspace_bytes == first.workspace_bytes,
+                  now.aliases_beyond == first.aliases_beyond && now.workspace_bytes == first.workspace_bytes,
               conform::told(group), ": two answers to one question differ");
     }
   }

@@ -36,9 +36,8 @@ const Row& family_row(Family family, bool many) {
 // One step of training: parameters of several types and shapes, each with its own node, the step's scalars shared.
 class Updates {
  public:
-  Updates(const Row& row, bool scaled, uint64_t budget, Choices& choices)
+  Updates(const Row& row, bool scaled, size_t count, uint64_t budget, Choices& choices)
       : row_(row), scalars_(scalars_of(row)), scaled_(scaled), choices_(choices) {
-    const auto count = static_cast<size_t>(choices.between(2, 12));
     for (size_t i = 0; i < count; ++i) {
       const uint32_t dtype =
           choices.pick<uint32_t>({TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f32, TN_DTYPE_f16});
@@ -141,7 +140,9 @@ const Row& row_of(const Context& t) {
 Status run(Context& t, const char* suffix, bool scaled, bool in_place) {
   const Row& row = row_of(t);
   const auto draw = [&](Choices& choices, uint64_t budget) -> std::optional<Group> {
-    return Updates(row, scaled, budget, choices).run(in_place);
+    // A step has more pairs in place than tn_support.alias_mask has bits.
+    const int64_t count = in_place && choices.chance(4) ? choices.between(65, 90) : choices.between(2, 12);
+    return Updates(row, scaled, static_cast<size_t>(count), budget, choices).run(in_place);
   };
   std::vector<Subject> parts = {{&row, TN_DTYPE_f32}};
   if (scaled) parts.push_back({&family_row(Family::SCALING, true), TN_DTYPE_f32});

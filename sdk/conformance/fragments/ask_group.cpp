@@ -69,10 +69,10 @@ Status AskingGroup::refuse(const std::string& reason) {
 // One question has one answer.
 Status AskingGroup::steady(const tn_support& first, const char* when) {
   const tn_support now = TN_TRY(supports(t_, device_, whole_.fragment()));
-  TN_TRY(t_.require(now.verdict == first.verdict && now.alias_mask == first.alias_mask,
-                    "kernel.supports answers ", first.verdict, " with aliases ", hex(first.alias_mask),
-                    ", and ", when, " ", now.verdict, " with aliases ", hex(now.alias_mask)));
-  return {};
+  const auto pairs = [](const tn_support& s) { return words(hex(s.alias_mask), " + ", s.aliases_beyond); };
+  return t_.require(now.verdict == first.verdict && pairs(now) == pairs(first), "kernel.supports answers ",
+                    first.verdict, " with aliases ", pairs(first), ", and ", when, " ", now.verdict,
+                    " with aliases ", pairs(now));
 }
 
 Status AskingGroup::place() {
@@ -180,7 +180,7 @@ Status AskingGroup::run() {
   const tn_support support = TN_TRY(supports(t_, device_, whole_.fragment()));
   TN_TRY(steady(support, "asked again"));
   if (support.verdict == TN_SUPPORT_NO) return refuse(support.reason);
-  bound_.honour(group_.aliases, support.alias_mask);
+  bound_.honour(group_.aliases, support);
   auto made = compile(t_, device_, whole_.fragment());
   if (!made.ok()) return Status(TN_INTERNAL, words("kernel.supports says yes: ", made.message()));
   const Kernel kernel = *std::move(made);

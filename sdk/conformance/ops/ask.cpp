@@ -99,7 +99,7 @@ Status Asking::judge(std::vector<Bytes>* runs) {
 Status Asking::run() {
   const tn_support support = TN_TRY(supports(t_, device_, node_.fragment()));
   if (support.verdict == TN_SUPPORT_NO) return refuse(support.reason);
-  bound_.honour(trial_.aliases, support.alias_mask);
+  bound_.honour(trial_.aliases, support);
   if (!trial_.aliases.empty() && !bound_.honours_any()) {
     refused_ = "tn_support.alias_mask honours no alias";
     return {};

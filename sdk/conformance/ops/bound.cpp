@@ -4,13 +4,15 @@
 
 #include "conformance/ops/kernel.hpp"
 
+#include <tenon/author/aliases.hpp>
+
 #include <algorithm>
 
 namespace tenon::conform {
 
-void Bound::honour(const std::vector<tn_alias>& asked, uint64_t mask) {
-  for (uint32_t i = 0; i < asked.size(); ++i) {
-    if ((mask >> i & 1) != 0) honoured_.push_back(asked[i]);
+void Bound::honour(const std::vector<tn_alias>& asked, const tn_support& answer) {
+  for (size_t i = 0; i < asked.size(); ++i) {
+    if (author::honours(answer, i)) honoured_.push_back(asked[i]);
   }
 }
 

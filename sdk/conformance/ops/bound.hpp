@@ -16,8 +16,8 @@ class Bound {
  public:
   Bound(Context& t, const Device& device, const Stream& stream) : t_(t), device_(device), stream_(stream) {}
 
-  // Keeps those of `asked` whose bits are set in `mask`, a tn_support.alias_mask.
-  void honour(const std::vector<tn_alias>& asked, uint64_t mask);
+  // Keeps those of `asked`, the pairs that the fragment declares, which the answer honours.
+  void honour(const std::vector<tn_alias>& asked, const tn_support& answer);
   bool honours_any() const noexcept { return !honoured_.empty(); }
 
   // The operand outlives this. [stream's thread; may fail]

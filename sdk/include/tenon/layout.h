@@ -117,9 +117,10 @@ TN_SIZE(tn_fragment, 120)
   TN_AT(tn_fragment, identity, 80) TN_AT(tn_fragment, next, 112)
 
 /* kernel.h */
-TN_SIZE(tn_support, 264)
+TN_SIZE(tn_support, 272)
   TN_AT(tn_support, size, 0) TN_AT(tn_support, verdict, 4) TN_AT(tn_support, cost_ns, 8)
   TN_AT(tn_support, workspace_bytes, 16) TN_AT(tn_support, alias_mask, 24) TN_AT(tn_support, reason, 32)
+  TN_AT(tn_support, aliases_beyond, 264)
 TN_SIZE(tn_compile_options, 40)
   TN_AT(tn_compile_options, size, 0) TN_AT(tn_compile_options, comm_count, 4)
   TN_AT(tn_compile_options, budget_ms, 8) TN_AT(tn_compile_options, workspace_limit, 16)

@@ -58,7 +58,7 @@ void attention_row(const std::string& name, tenon::DType dtype) {
     check_agreement(ours.at<uint16_t>(3), static_cast<uint16_t*>(y), ours.count(3));
   else
     check_agreement(ours.at(3), static_cast<float*>(y), ours.count(3));
-  print(row);
+  print_with_rivals(row);
 }
 
 }  // namespace

@@ -45,8 +45,10 @@ void chain_row(const std::string& name, const tenon::Fragment& fragment, bool is
   const size_t last = fragment.bindings().size() - 1;
   for (size_t i = 0; i < last; ++i) operands.push_back(ours.at(i));
   auto* const out = static_cast<float*>(world.bytes(count * sizeof(float)));
-  const Contest contest{
-      .name = name, .ours = [&] { ours.run(); }, .limit = [&] { sum_past_caches(operands, out, count); }};
+  const Contest contest{.name = name,
+                        .ours = [&] { ours.run(); },
+                        .limit = [&] { sum_past_caches(operands, out, count); },
+                        .bytes = ours.bytes()};
   const Row row = measured(world, contest);
   if (is_sum) check_agreement(ours.at(last), out, count);
   print_beside_torch(row);
@@ -94,9 +96,10 @@ void cast_row() {
                                    .peer = "oneDNN",
                                    .ours = [&] { ours.run(); },
                                    .theirs = [&] { call(); },
-                                   .limit = [&] { halve_past_caches(ours.at(0), out, count); }});
+                                   .limit = [&] { halve_past_caches(ours.at(0), out, count); },
+                                   .bytes = ours.bytes()});
   check_agreement(ours.at<uint16_t>(1), theirs, count);
-  print(row);
+  print_with_rivals(row);
 }
 
 }  // namespace

@@ -127,7 +127,7 @@ void conv_row(const std::string& name, const Shape& shape, Pass pass, tenon::DTy
     check_agreement(ours.at<uint16_t>(2), static_cast<uint16_t*>(theirs), ours.count(2));
   else
     check_agreement(ours.at(2), static_cast<float*>(theirs), ours.count(2), 1e-3);
-  print(row);
+  print_with_rivals(row);
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ void bf16_row(const std::string& name, int64_t n) {
   limit_by_products(contest, tenon::bf16, flops_of(n));
   const Row row = measured(world, contest);
   check_agreement(ours.at<uint16_t>(2), static_cast<uint16_t*>(c), ours.count(2));
-  print(row);
+  print_with_rivals(row);
 }
 
 void f32_row(const std::string& name, int64_t n) {
@@ -90,7 +90,7 @@ void f32_row(const std::string& name, int64_t n) {
   limit_by_products(contest, tenon::f32, flops_of(n));
   const Row row = measured(world, contest);
   check_agreement(ours.at(2), c, ours.count(2));
-  print(row);
+  print_with_rivals(row);
 
   Row beside{.name = name, .peer = "best of oneDNN and OpenBLAS", .unit = "ms"};
   static const OpenBlas blas;
@@ -107,6 +107,7 @@ void f32_row(const std::string& name, int64_t n) {
   beside = blas_is_best ? other : row;
   beside.peer = "best of oneDNN and OpenBLAS";
   beside.limit = 0;
+  beside.rivals.clear();
   print(beside);
 }
 

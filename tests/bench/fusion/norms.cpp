@@ -50,7 +50,7 @@ void softmax_forward_row() {
   });
   const Row row = against_onednn(world, "softmax_forward", ours, {scores.bytes(), 0, 1}, [&] { call(); });
   check_agreement(ours.at(1), theirs, ours.count(1));
-  print(row);
+  print_with_rivals(row);
 }
 
 void softmax_backward_row() {
@@ -72,7 +72,7 @@ void softmax_backward_row() {
   });
   const Row row = against_onednn(world, "softmax_backward", ours, {scores.bytes(), 0, 2}, [&] { call(); });
   check_agreement(ours.at(2), theirs, ours.count(2));
-  print(row);
+  print_with_rivals(row);
 }
 
 // ---- layer norm ----
@@ -107,7 +107,7 @@ void layer_norm_forward_row() {
   });
   const Row row = against_onednn(world, "layer_norm_forward", ours, {tokens.bytes(), 0, 1}, [&] { call(); });
   check_agreement(ours.at(3), theirs, ours.count(3));
-  print(row);
+  print_with_rivals(row);
 }
 
 void layer_norm_backward_row() {
@@ -145,7 +145,7 @@ void layer_norm_backward_row() {
   const Row row = against_onednn(world, "layer_norm_backward", ours, {tokens.bytes(), 0, 2}, [&] { call(); });
   check_agreement(ours.at(5), theirs, ours.count(5));
   check_agreement(ours.at(6), dscale, layer_length);
-  print(row);
+  print_with_rivals(row);
 }
 
 // ---- batch norm ----
@@ -229,7 +229,7 @@ void bn_forward_row(const std::string& name, tenon::DType dtype, bool residual) 
     check_agreement(ours.at<uint16_t>(result), static_cast<uint16_t*>(theirs), ours.count(result));
   else
     check_agreement(ours.at(result), static_cast<float*>(theirs), ours.count(result));
-  print(row);
+  print_with_rivals(row);
 }
 
 void relu_bn_backward_row() {
@@ -264,7 +264,7 @@ void relu_bn_backward_row() {
   });
   const Row row = against_onednn(world, "relu_bn_backward/f32", ours, {image.bytes(), 3, 3}, [&] { call(); });
   check_agreement(ours.at(6), theirs, ours.count(6));
-  print(row);
+  print_with_rivals(row);
 }
 
 // ---- batch norm in one launch with what stands around it, and in a launch of its own ----
@@ -300,6 +300,7 @@ void forward_apart_row(const std::string& name, tenon::DType dtype) {
                                    .peer = apart,
                                    .ours = [&] { ours.run(); },
                                    .theirs = [&] { alone.run(), rest.run(); },
+                                   .bytes = ours.bytes(),
                                    .theirs_launches = true});
   check_same_bytes(ours, 10, rest, 2, image.bytes());
   print(row);
@@ -327,6 +328,7 @@ void backward_apart_row(const std::string& name, tenon::DType dtype, bool shared
                                    .peer = apart,
                                    .ours = [&] { ours.run(); },
                                    .theirs = [&] { first.run(), second.run(); },
+                                   .bytes = ours.bytes(),
                                    .theirs_launches = true});
   check_same_bytes(ours, shared ? 7 : 6, second, 5, image.bytes());
   print(row);

@@ -61,7 +61,7 @@ void optimizer_row(const Optimizer& optimizer) {
   *ours.at(0) = 1e-3f;
   if (optimizer.counts) *ours.at(1) = 10;
   const size_t bytes = static_cast<size_t>(total(sizes)) * sizeof(float), states = optimizer.states;
-  Contest contest{.name = optimizer.name, .ours = [&] { ours.run(); }};
+  Contest contest{.name = optimizer.name, .ours = [&] { ours.run(); }, .bytes = ours.bytes()};
   limit_by_traffic(world, contest, static_cast<double>(bytes * (3 + 2 * states)), bytes * (2 + states));
   print_beside_torch(measured(world, contest));
 }
@@ -89,11 +89,12 @@ void scaling_row() {
   const Row row = measured(world, {.name = "check_finite_unscale",
                                    .peer = "two multi-tensor passes",
                                    .ours = [&] { ours.run(); },
-                                   .theirs = [&] { finite = finite && finite_and_unscale(theirs, 1.0f); }});
+                                   .theirs = [&] { finite = finite && finite_and_unscale(theirs, 1.0f); },
+                                   .bytes = ours.bytes()});
   if (!finite || *ours.at(1 + sizes.size()) != 0)
     throw std::runtime_error("finite gradients were found infinite");
   for (size_t i = 0; i < sizes.size(); ++i) check_agreement(ours.at(1 + i), theirs[i].data, theirs[i].count);
-  print(row);
+  print_with_rivals(row);
 }
 
 }  // namespace

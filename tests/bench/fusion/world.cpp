@@ -144,6 +144,13 @@ Program::Program(World& world, const tenon::Fragment& fragment, const tenon::Com
   owned_.push_back(must(world.device.allocate(world.stream, kernel_.workspace_bytes())));
 }
 
+double Program::bytes() const {
+  double sum = 0;
+  for (const tenon::TensorSpec& spec : kernel_.fragment().bindings())
+    sum += static_cast<double>(spec.bytes());
+  return sum;
+}
+
 void Program::run() {
   must(kernel_.launch(world_.stream, spans_, owned_.back()));
   must(world_.stream.sync());
@@ -154,7 +161,7 @@ constexpr double enough_ms = 250;
 constexpr int most_runs = 200;
 
 Row measured(World& world, const Contest& contest) {
-  Row row{.name = contest.name, .peer = contest.peer, .unit = "ms"};
+  Row row{.name = contest.name, .peer = contest.peer, .unit = "ms", .bytes = contest.bytes};
   const auto there = [&](const std::function<void()>& work) {
     return time_of(1, [&] { world.on_worker(work); }) / 1e6;
   };
@@ -183,13 +190,17 @@ Row measured(World& world, const Contest& contest) {
 }
 
 void print_beside_torch(const Row& row) {
-  print(row);
-  std::vector<Rival> rivals = row.rivals;
-  if (rivals.empty()) {
+  Row told = row;
+  if (told.rivals.empty()) {
     const std::string why = torch().why().empty() ? "torch_peer.py has no such row" : torch().why();
-    rivals = {{.peer = "torch eager", .why = why}, {.peer = "torch compile", .why = why}};
+    told.rivals = {{.peer = "torch eager", .why = why}, {.peer = "torch compile", .why = why}};
   }
-  for (const Rival& rival : rivals) {
+  print_with_rivals(told);
+}
+
+void print_with_rivals(const Row& row) {
+  print(row);
+  for (const Rival& rival : row.rivals) {
     Row beside = row;
     beside.peer = rival.peer;
     beside.theirs = rival.why.empty() ? rival.theirs : std::vector<double>{};
@@ -207,7 +218,8 @@ void limit_by_traffic(World& world, Contest& contest, double moved, size_t footp
 
 Contest contest_of(const std::string& name, const std::string& peer, Program& ours,
                    const std::function<void()>& theirs) {
-  return {.name = name, .peer = peer, .ours = [&ours] { ours.run(); }, .theirs = theirs};
+  return {
+      .name = name, .peer = peer, .ours = [&ours] { ours.run(); }, .theirs = theirs, .bytes = ours.bytes()};
 }
 
 void limit_by_passes(World& world, Contest& contest, size_t bytes, size_t read, size_t operands) {

@@ -63,6 +63,8 @@ class Program {
   T* at(size_t binding) const {
     return static_cast<T*>(addresses_.at(binding));
   }
+  // Bytes of all bindings, each once; one that is written over an input is read as well.
+  double bytes() const;
   size_t count(size_t binding) const { return kernel_.fragment().bindings().at(binding).elements(); }
 
  private:
@@ -77,6 +79,7 @@ class Program {
 struct Contest {
   std::string name, peer{};
   std::function<void()> ours, theirs{}, limit{};
+  double bytes = 0;              // Program::bytes of ours
   double limit_scale = 1;        // what one run of `limit` is to be multiplied with
   bool theirs_launches = false;  // programs as ours do, which wait for the worker
 };
@@ -84,7 +87,9 @@ Row measured(World& world, const Contest& contest);
 // Launches of `ours` beside a peer that is called.
 Contest contest_of(const std::string& name, const std::string& peer, Program& ours,
                    const std::function<void()>& theirs);
-// The row, and once more beside each of torch's ways, or why there are none: the limit is judged without them.
+// The row, and once more beside each of torch's ways that there are: the limit is judged without them.
+void print_with_rivals(const Row& row);
+// The same of a row that is about torch: where there are none, why.
 void print_beside_torch(const Row& row);
 
 // Memory traffic as a limit: `moved` bytes at the rate at which `footprint` bytes are read and written in place.

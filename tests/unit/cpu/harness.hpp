@@ -10,6 +10,7 @@
 #include "support/skip.hpp"
 
 #include <tenon/abi.h>
+#include <tenon/author/aliases.hpp>
 #include <tenon/author/fragment_builder.hpp>
 #include <tenon/result.hpp>
 

@@ -6,6 +6,7 @@
 
 #include "world.hpp"
 
+#include <tenon/author/aliases.hpp>
 #include <tenon/author/half.hpp>
 #include <tenon/author/op_update.hpp>
 

@@ -3,7 +3,6 @@
 #include "written.hpp"
 
 using namespace kernels_test;
-using tenon::cuda::honoured_aliases;
 
 TEST_CASE("alias: an input whose place an output takes is read like any memory, others past it") {
   FragmentBuilder f;
@@ -17,7 +16,7 @@ TEST_CASE("alias: an input whose place an output takes is read like any memory, 
     CHECK(!holds(text, "true>(static_cast<const f32*>(p.at[1])"));
     CHECK(holds(text, "true>(static_cast<const f32*>(p.at[0])"));
   }
-  CHECK(honoured_aliases(FragmentView(f.fragment())) == 1);
+  CHECK(honoured(FragmentView(f.fragment())) == 1);
 }
 
 TEST_CASE("alias: all loads of a tile stand before its first store") {
@@ -33,7 +32,7 @@ TEST_CASE("alias: a pair is not honoured where an element is read that another t
   turned.node(TN_OP_transpose, {turned.input(TN_DTYPE_f32, {8, 8})}, {turned.output(TN_DTYPE_f32, {8, 8})})
       .integers("order", {1, 0});
   turned.alias(0, 0);
-  CHECK(honoured_aliases(FragmentView(turned.fragment())) == 0);
+  CHECK(honoured(FragmentView(turned.fragment())) == 0);
 
   FragmentBuilder spread;  // x is read once more, for rows that others write
   const uint32_t x = spread.input(TN_DTYPE_f32, {4}), y = spread.input(TN_DTYPE_f32, {3, 4});
@@ -41,19 +40,19 @@ TEST_CASE("alias: a pair is not honoured where an element is read that another t
   spread.node(TN_OP_add, {x, y}, {spread.output(TN_DTYPE_f32, {3, 4})});
   spread.alias(0, 0);
   spread.alias(1, 1);
-  CHECK(honoured_aliases(FragmentView(spread.fragment())) == 2);
+  CHECK(honoured(FragmentView(spread.fragment())) == 2);
 
   FragmentBuilder centred;  // x − mean(x): the mean reads what the difference overwrites
   const uint32_t z = centred.input(TN_DTYPE_f32, {8}), mean = centred.tensor(TN_DTYPE_f32, {1});
   centred.node(TN_OP_mean, {z}, {mean}).integers("axes", {0}).integer("keepdims", 1);
   centred.node(TN_OP_sub, {z, mean}, {centred.output(TN_DTYPE_f32, {8})});
   centred.alias(0, 0);
-  CHECK(honoured_aliases(FragmentView(centred.fragment())) == 0);
+  CHECK(honoured(FragmentView(centred.fragment())) == 0);
 }
 
 TEST_CASE("alias: a pair is not honoured where the two lie differently") {
   FragmentBuilder f;
   f.node(TN_OP_neg, {f.input(TN_DTYPE_f32, {4, 4}, {1, 4})}, {f.output(TN_DTYPE_f32, {4, 4})});
   f.alias(0, 0);
-  CHECK(honoured_aliases(FragmentView(f.fragment())) == 0);
+  CHECK(honoured(FragmentView(f.fragment())) == 0);
 }

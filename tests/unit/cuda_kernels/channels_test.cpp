@@ -3,7 +3,6 @@
 #include "written.hpp"
 
 using namespace kernels_test;
-using tenon::cuda::honoured_aliases;
 
 namespace {
 
@@ -117,7 +116,7 @@ TEST_CASE(
   f.node(TN_OP_batch_norm_grad, {before, x, scale, mean, inverse},
          {f.output(TN_DTYPE_bf16, dims, last), f.output(TN_DTYPE_f32, {256}), f.output(TN_DTYPE_f32, {256})});
   f.alias(0, 0);  // dy → dx
-  CHECK(honoured_aliases(FragmentView(f.fragment())) == 1);
+  CHECK(honoured(FragmentView(f.fragment())) == 1);
   const Program program = written(f, {.multiprocessors = 1});
   // Coefficients, of which the slope serves both, and two sums in four slices.
   CHECK(program.workspace_bytes == (3 + 2 * 4) * 256 * sizeof(float));
@@ -183,7 +182,7 @@ TEST_CASE("batch norm: x gives its place to y, and running statistics to the new
   f.alias(3, 3);  // running mean
   f.alias(4, 4);  // running variance
   f.alias(1, 1);  // the scale, which elements read when the mean is written already
-  CHECK(honoured_aliases(FragmentView(f.fragment())) == 0b0111);
+  CHECK(honoured(FragmentView(f.fragment())) == 0b0111);
   CHECK(holds(last_wide(written(f)), "load<8, 16, false>(static_cast<const bf16*>(p.at[0])"));
 }
 

@@ -246,10 +246,12 @@ TEST_CASE("product: what is added may lie where the result goes, and nothing els
   const uint32_t more = f.input(f.dtype, {6, 16});
   f.node(TN_OP_add, {f.value, more}, {f.result()});
   f.alias(2, 0);
-  CHECK(tenon::cuda::read_product(FragmentView(f.fragment()))->honoured_aliases == 1);
+  CHECK(tenon::cuda::read_product(FragmentView(f.fragment()))->honoured_aliases ==
+        tenon::author::Honoured{true});
   Plain square({8, 8}, {8, 8}, {8, 8});
   square.alias(0, 0);
-  CHECK(tenon::cuda::read_product(FragmentView(square.fragment()))->honoured_aliases == 0);
+  CHECK(tenon::cuda::read_product(FragmentView(square.fragment()))->honoured_aliases ==
+        tenon::author::Honoured{false});
 }
 
 TEST_CASE("product: asking about one that is taken allocates nothing") {

@@ -33,6 +33,13 @@ inline std::string refused(FragmentBuilder& fragment, int32_t code = TN_UNSUPPOR
   return std::string(said.message());
 }
 
+// The first 64 declared aliases that are honoured, as bits.
+inline uint64_t honoured(const FragmentView& fragment) {
+  tn_support out{};
+  tenon::author::honour(out, tenon::cuda::honoured_aliases(fragment));
+  return out.alias_mask;
+}
+
 inline bool holds(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }

@@ -34,6 +34,27 @@ TEST_CASE("explain: what the device does not run is told with its reason") {
   CHECK(text.find("not run  alone  softmax 'y': nothing is computed here\n") != std::string::npos);
 }
 
+TEST_CASE("explain: a reshape between launches costs nothing, moves nothing and saves nothing") {
+  Graph g;
+  const auto x = g.named("x").softmax(g.input("in", {f32, {256, 256}}));
+  const auto seen = g.named("seen").reshape(x, {65536});
+  g.output("out", g.named("y").softmax(seen));
+  const auto target = willing();
+  const FusionCut cut = must(fuse(g, target));
+  CHECK(cut.views == 1);
+  CHECK(cut.bytes_before == 4 * 256 * 256 * sizeof(float));
+  CHECK(cut.bytes_after == cut.bytes_before);
+  CHECK(cut.cost_after_ns == cut.cost_before_ns);
+  const std::string text = explain(g, target, cut);
+  CHECK_MESSAGE(
+      text.starts_with("test:0: 3 nodes in 2 launches and 1 view, 0 saved; 1.0 MiB moved instead of 1.0 MiB"),
+      text);
+
+  Graph bound;  // what the caller binds lies where the caller says
+  bound.output("out", bound.reshape(bound.input("in", {f32, {4, 4}}), {16}));
+  CHECK(must(fuse(bound, target)).views == 0);
+}
+
 TEST_CASE("explain: of a long group the middle is counted") {
   Graph g;
   auto value = g.input("x", {f32, {8}});
