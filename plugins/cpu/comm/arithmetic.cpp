@@ -7,6 +7,7 @@
 // Invariant: an element is written after all of it is read, and no output lies across another element of a source.
 #include "arithmetic.hpp"
 
+#include "../driver.hpp"
 #include "../kernels/half.hpp"
 #include "../kernels/wide.hpp"
 
@@ -18,7 +19,7 @@
 namespace tenon::cpu::comm {
 namespace {
 
-constexpr uint64_t block = 1024, cache_line = 64;
+constexpr uint64_t block = 1024, cache_line = 64, lead = 1024;
 
 // How a dtype is kept and how it is computed with.
 template <class T>
@@ -124,14 +125,21 @@ struct Reduce {
   }
 
   // Of two ranks, for one or both of them. A line's elements are read before any is written, and it is written before the next is
-  // read: several lines of one side in a row take half as long again.
+  // read: several lines of one side in a row take half as long again. Lines that lie with another rank are asked for ahead: what is
+  // read is there then, and what is written waits for nobody who has read it.
   template <bool both>
   TENON_CPU_LOOP static void run_pair(const Row* row) {
     constexpr uint64_t held = cache_line / sizeof(Stored);
     const std::byte *const a = row->sources[0], *const b = row->sources[1];
     std::byte *const first = row->outs[0], *const last = row->outs[row->out_count - 1];
-    const uint64_t count = row->count, whole = count / held * held;
+    const uint64_t count = row->count, whole = count / held * held, end = whole * sizeof(Stored);
     for (uint64_t begin = 0; begin < whole; begin += held) {
+      if (const uint64_t ahead = begin * sizeof(Stored) + lead; ahead < end) {
+        __builtin_prefetch(a + ahead);
+        __builtin_prefetch(b + ahead);
+        driver::prefetch_to_write(first + ahead);
+        if (both) driver::prefetch_to_write(last + ahead);
+      }
       T sum[held];
       for (uint64_t i = 0; i < held; ++i) sum[i] = Join::join(load(a, begin + i), load(b, begin + i));
       for (uint64_t i = 0; i < held; ++i) store(first, begin + i, sum[i]);
