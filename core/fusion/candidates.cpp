@@ -49,7 +49,8 @@ Status Scheduler::consider(std::vector<uint32_t> nodes, const std::string& rule,
   candidate.opinion = TN_TRY(std::move(asked));
   const Opinion& opinion = candidate.opinion;
   if (!opinion.is_one()) {
-    refuse(std::move(candidate.nodes), rule, target_.device + ": " + opinion.support.reason);
+    const double gain = opinion.gain_ns();
+    refuse(std::move(candidate.nodes), rule, target_.device + ": " + opinion.support.reason, gain);
   } else if (opinion.gain_ns() <= options_.min_gain_ns) {
     const double gain = opinion.gain_ns();
     std::string reason = "no gain: " + figures(opinion);

@@ -41,10 +41,12 @@ class Explainer {
   void totals() {
     const size_t nodes = graph_.nodes().size() - cut_.dropped.size(), groups = cut_.groups.size();
     const size_t launches = groups - cut_.views;
+    size_t saved = 0;
+    for (const FusionGroup& group : cut_.groups) saved += group.launches_saved;
     out_ += target_.device + ": " + base::counted(nodes, "node") + " in " + std::to_string(launches) +
             (launches == 1 ? " launch" : " launches") +
             (cut_.views > 0 ? " and " + base::counted(cut_.views, "view") : "") + ", " +
-            std::to_string(nodes - groups) + " saved; " + base::bytes_in_words(cut_.bytes_after) +
+            std::to_string(saved) + " saved; " + base::bytes_in_words(cut_.bytes_after) +
             " moved instead of " + base::bytes_in_words(cut_.bytes_before) + "; predicted " +
             base::time_in_words(cut_.cost_after_ns) + " instead of " +
             base::time_in_words(cut_.cost_before_ns) + "; " + base::counted(cut_.questions, "question") +
@@ -61,7 +63,7 @@ class Explainer {
 
   void fused(const FusionGroup& group, const std::string& engine) {
     out_ += head("fused", group.rule) + fusion::called(graph_, group.nodes) + ": saves " +
-            std::to_string(group.nodes.size() - 1) + (group.nodes.size() == 2 ? " launch, " : " launches, ") +
+            std::to_string(group.launches_saved) + (group.launches_saved == 1 ? " launch, " : " launches, ") +
             base::bytes_in_words(group.bytes_saved) + ", " + base::time_in_words(group.gain_ns);
     if (!engine.empty()) out_ += ", by " + engine;
     if (!group.support.reason.empty()) out_ += " (" + group.support.reason + ")";

@@ -24,6 +24,7 @@ Result<Opinion> Judge::ask(std::span<const uint32_t> nodes) {
   if (out.view) out.traffic = {}, out.cost_ns = 0;
   for (const uint32_t& node : nodes) {
     if (costs_.is_view(node)) continue;
+    ++out.launches_alone;
     const std::span one(&node, 1);
     const Traffic traffic = costs_.traffic(one);
     out.bytes_alone += traffic.bytes;

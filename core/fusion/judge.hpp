@@ -19,10 +19,10 @@ struct Opinion {
   double cost_ns = 0;   // by the device's figure where it has one for this piece and each of its nodes
   double alone_ns = 0;  // of its nodes one by one, by the same measure
   uint64_t bytes_alone = 0;
+  uint32_t launches_alone = 0;  // one for each node that is no view
+  bool view = false;            // a reshape alone, for which nothing runs
   double gain_ns() const noexcept { return alone_ns - cost_ns; }
   // Whether the device runs it as one kernel.
-  // A reshape alone, for which nothing runs.
-  bool view = false;
   bool is_one() const noexcept {
     return support.verdict == Verdict::native || support.verdict == Verdict::converted;
   }

@@ -147,6 +147,7 @@ FusionGroup Scheduler::group_of(std::vector<uint32_t> nodes, std::string rule, c
   return {.nodes = std::move(nodes),
           .rule = std::move(rule),
           .support = opinion.support,
+          .launches_saved = opinion.launches_alone - std::min(opinion.launches_alone, 1U),
           .cost_ns = opinion.cost_ns,
           .gain_ns = opinion.gain_ns(),
           .bytes = opinion.traffic.bytes,
@@ -174,6 +175,8 @@ Result<FusionCut> Scheduler::finish() {
     if (contraction_.group_of(edge.first) == contraction_.group_of(edge.second)) continue;
     refuse({edge.first, edge.second}, "elementwise", reason);
   }
+  std::stable_sort(refusals_.begin(), refusals_.end(),
+                   [](const FusionRefusal& a, const FusionRefusal& b) { return a.nodes < b.nodes; });
   cut.refusals = std::move(refusals_);
   cut.questions = judge_.questions();
   return cut;

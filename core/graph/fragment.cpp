@@ -54,9 +54,8 @@ class Cutter {
         const uint32_t producer = index == TN_ABSENT ? TN_ABSENT : state_.values[index].producer;
         if (producer == TN_ABSENT || producer < first) continue;
         if (is_inside && after[producer - first]) {
-          return no_piece("these nodes are no piece: " + called(producer) +
-                          " is not one of them, needs one of them, and " + called(node) +
-                          " of them needs it");
+          return no_piece(called(producer) + " stands between these nodes: it needs one of them, and " +
+                          called(node) + " needs it");
         }
         if (!is_inside && (inside(producer) || after[producer - first])) after[node - first] = true;
       }

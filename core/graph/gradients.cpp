@@ -2,13 +2,15 @@
 // gradients.cpp: which nodes a gradient goes back through, and the sums where ways join.
 //
 // Invariant: whether there is a rule for every step is known before anything is built, and what is built is built in a
-// copy, so a failure leaves the graph as it was. Equal graphs get equal nodes in an equal order.
+// copy, so a failure leaves the graph as it was. Equal graphs get equal nodes in an equal order. The gradient of 'fc1' is called
+// 'fc1.grad', and what leads to it 'fc1.grad.1' and so on, where those names are free.
 #include "base/text.hpp"
 #include "graph/columns.hpp"
 #include "graph/gradient_maker.hpp"
 #include "graph/state.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 namespace tenon {
@@ -51,8 +53,7 @@ class Backward {
   }
 
   // Builds the nodes in `work`, a copy; gives the gradient of every value that has one.
-  Result<std::vector<GraphValue>> build(Graph& work, const std::vector<uint32_t>& nodes,
-                                        GraphValue seed) const {
+  Result<std::vector<GraphValue>> build(Graph& work, const std::vector<uint32_t>& nodes, GraphValue seed) {
     std::vector<GraphValue> gradients(graph_.values().size());
     if (reached_[of_]) gradients[of_] = seed;
     for (const uint32_t i : nodes) {
@@ -64,14 +65,28 @@ class Backward {
       for (uint32_t input = 0; input < node.inputs.size(); ++input) {
         const Rule* rule = leads(node.inputs[input]) ? graph::gradient_rule(node.op, input) : nullptr;
         if (rule == nullptr || rule->is_zero()) continue;
+        const size_t first = work.values().size();
         const GraphValue made = maker.of_input(input, rule->expression);
         GraphValue& sum = gradients[node.inputs[input]];
         sum = sum.index == TN_ABSENT ? made : work.add(sum, made);
+        for (size_t value = first; value < work.values().size(); ++value)
+          ways_[node.inputs[input]].push_back(static_cast<uint32_t>(value));
       }
       TN_TRY(std::move(maker).status());
     }
     TN_TRY(work.check());
     return gradients;
+  }
+
+  // Calls what was built by what it is the gradient of.
+  template <class F>
+  void name_all(const std::vector<GraphValue>& gradients, F&& rename) const {
+    for (const auto& [value, built] : ways_) {
+      const std::string called = graph_.values()[value].name + ".grad";
+      uint32_t number = 0;
+      for (const uint32_t one : built)
+        rename(one, one == gradients[value].index ? called : called + "." + std::to_string(++number));
+    }
   }
 
   // Whether a gradient goes anywhere at all; known after plan().
@@ -103,8 +118,9 @@ class Backward {
 
   const Graph& graph_;
   uint32_t of_;
-  std::vector<bool> leads_;    // per value: a float that depends on what is asked for
-  std::vector<bool> reached_;  // per value: a gradient arrives
+  std::vector<bool> leads_;                           // per value: a float that depends on what is asked for
+  std::vector<bool> reached_;                         // per value: a gradient arrives
+  std::map<uint32_t, std::vector<uint32_t>> ways_{};  // values built on the way to the gradient of each
 };
 
 Status check_seed(const Graph& graph, GraphValue of, GraphValue seed) {
@@ -134,8 +150,12 @@ Result<std::vector<Graph::Value>> Graph::gradients(Value of, std::span<const Val
   Backward backward(*this, of.index, wrt);
   const std::vector<uint32_t> nodes = TN_TRY(backward.plan());
   Graph work(*this);
-  if (seed.index == TN_ABSENT && backward.starts()) seed = work.constant(spec(of), 1);
+  const bool seeded = seed.index == TN_ABSENT && backward.starts();
+  if (seeded) seed = work.constant(spec(of), 1);
   const std::vector<Value> made = TN_TRY(backward.build(work, nodes, seed));
+  const auto rename = [&](uint32_t value, const std::string& called) { work.state_->rename(value, called); };
+  if (seeded) rename(seed.index, values()[of.index].name + ".grad");
+  backward.name_all(made, rename);
   std::vector<Value> out;
   for (const Value value : wrt) {
     const Value gradient = made[value.index];

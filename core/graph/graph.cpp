@@ -30,6 +30,13 @@ void Graph::State::note(const std::string& where, const std::string& text) {
   mistake = Error{.code = TN_INVALID, .message = graph + where + ": " + text};
 }
 
+bool Graph::State::rename(uint32_t index, const std::string& wanted) {
+  if (!graph::why_no_name(wanted).empty() || !names.emplace(wanted, index).second) return false;
+  names.erase(values[index].name);
+  values[index].name = wanted;
+  return true;
+}
+
 void Graph::State::check_name(std::string_view wanted, const std::string& where) {
   const std::string why = graph::why_no_name(wanted);
   if (!why.empty()) return note(where, why);

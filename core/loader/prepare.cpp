@@ -42,7 +42,7 @@ Result<Prepare> Prepare::make(Device& device, Stream& stream, const Graph& graph
   }
   if (kernel.code() != TN_UNSUPPORTED) return std::move(kernel).failure();
   out.plan_ = TN_TRY(plan_of_several(device, graph, table));
-  out.launches_ = static_cast<uint32_t>(out.plan_.cut().groups.size());
+  out.launches_ = static_cast<uint32_t>(out.plan_.cut().groups.size() - out.plan_.cut().views);
   out.words_ =
       "in " + std::to_string(out.launches_) + " launches: not in one, for " + std::string(kernel.message());
   return out;

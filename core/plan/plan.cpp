@@ -63,7 +63,27 @@ class Planner {
         if (again) break;
         state_->launches.back().sums = std::move(exchanges.read[at]);
       }
-      if (!again) return {};
+      if (!again) {
+        count_copies();
+        return {};
+      }
+    }
+  }
+
+  // A reshape that the cut took for a view, and that is a launch here after all: of values that lie otherwise, or that ranks sum.
+  void count_copies() {
+    FusionCut& cut = state_->cut;
+    for (FusionGroup& group : cut.groups) {
+      const Graph::Node& node = state_->graph.nodes()[group.nodes.front()];
+      if (group.nodes.size() > 1 || node.op != Op::reshape || group.bytes != 0 || is_view(group)) continue;
+      group.bytes = 2 * state_->graph.values()[node.outputs.front()].spec.bytes();
+      group.cost_ns =
+          state_->target.launch_ns + static_cast<double>(group.bytes) / state_->target.bytes_per_ns;
+      --cut.views;
+      cut.bytes_before += group.bytes;
+      cut.bytes_after += group.bytes;
+      cut.cost_before_ns += group.cost_ns;
+      cut.cost_after_ns += group.cost_ns;
     }
   }
 
@@ -168,17 +188,20 @@ class Planner {
                        std::vector<tn_alias>& aliases) {
     if (lying_.empty()) return piece.fragment;
     aliases = wanted_in_place(piece, at);
-    for (;;) {
+    for (size_t patience = 1;; patience *= 2) {
       Fragment asked = TN_TRY(lying_.fragment(state_->graph, group.nodes, piece, aliases));
       if (aliases.empty()) return asked;
-      if (keep_honoured(TN_TRY(state_->device.supports(asked)), piece, aliases)) return asked;
+      if (keep_honoured(TN_TRY(state_->device.supports(asked)), piece, patience, aliases)) return asked;
     }
   }
 
-  // Takes out the pairs that the answer does not honour; true when there are none. Where it ends at one past the first 64,
-  // only that one is known to be refused: those after it are asked about once more.
-  bool keep_honoured(const Support& support, const Graph::Piece& piece, std::vector<tn_alias>& aliases) {
-    const size_t known = std::min<size_t>(aliases.size(), 64 + support.aliases_beyond + 1);
+  // Takes out the pairs that the answer does not honour; true when there are none. Past the first 64 it ends at one that is
+  // refused, and those after it are asked about once more; but each time twice as many are given up with that one, so that a
+  // device that refuses many, or never heard of so many, is asked a few times.
+  bool keep_honoured(const Support& support, const Graph::Piece& piece, size_t patience,
+                     std::vector<tn_alias>& aliases) {
+    const size_t honoured = 64 + std::min<uint64_t>(support.aliases_beyond, aliases.size());
+    const size_t known = std::min(aliases.size(), honoured + patience);
     std::vector<tn_alias> kept;
     for (size_t i = 0; i < aliases.size(); ++i) {
       if (i >= known || support.honours(i))

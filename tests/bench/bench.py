@@ -9,7 +9,7 @@ The program prints one JSON object a line on standard output:
   {"name": "wait_reached", "peer": "empty loop", "unit": "ns",
    "ours": [one figure per run], "theirs": [the same number of figures, interleaved with ours] or null,
    "why_no_peer": "libmimalloc.so.2 is not installed", "limit": the run's own measured ceiling or null,
-   "judge": "fastest" or "median"}
+   "judge": "fastest" or "median", "bytes": what is read and written, each once; may be left out}
 A row that could not be measured at all is {"name": ..., "left_out": "no CUDA device"}; what a reader has to know, versions
 and settings of peers, is {"note": ...}; what ran when, for report.py to draw, is
   {"picture": "streams/1Gbit", "title": "(b) one stream", "lanes": [{"name": "compute", "events": [["kernel", 0.0, 1.5]]}]}

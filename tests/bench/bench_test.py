@@ -46,7 +46,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(bench.report_row(row(limit=1.0), [])["limit_fraction"], 0.5)
         self.assertEqual(bench.report_row(row(unit="GF/s", limit=8.0), [])["limit_fraction"], 0.25)
 
-    def test_keys_are_exactly_the_ten(self):
+    def test_keys_are_exactly_those(self):
         self.assertEqual(list(bench.report_row(row(), [])), [
             "name", "peer", "ours", "theirs", "unit", "ratio", "spread", "interval", "bytes", "limit", "limit_fraction",
             "target", "met"])

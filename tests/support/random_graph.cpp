@@ -35,10 +35,11 @@ class Maker : Draws {
 
   void step() {
     using Step = void (Maker::*)();
-    static const std::vector<Step> plain = {
-        &Maker::unary,  &Maker::unary,  &Maker::binary,  &Maker::binary,  &Maker::binary,  &Maker::careful,
-        &Maker::choose, &Maker::reduce, &Maker::product, &Maker::product, &Maker::move,    &Maker::move,
-        &Maker::join,   &Maker::soften, &Maker::rows,    &Maker::narrow,  &Maker::look_up, &Maker::drop};
+    static const std::vector<Step> plain = {&Maker::unary,   &Maker::unary,   &Maker::binary, &Maker::binary,
+                                            &Maker::binary,  &Maker::careful, &Maker::choose, &Maker::reduce,
+                                            &Maker::product, &Maker::product, &Maker::move,   &Maker::move,
+                                            &Maker::join,    &Maker::soften,  &Maker::attend, &Maker::rows,
+                                            &Maker::narrow,  &Maker::look_up, &Maker::drop};
     static const std::vector<Step> pictures = {&Maker::convolve,  &Maker::convolve, &Maker::convolve,
                                                &Maker::normalise, &Maker::pool,     &Maker::residual};
     const bool picture = options_.images && between(1, 4) == 1;
@@ -211,6 +212,22 @@ class Maker : Draws {
       default:
         keep(g.cross_entropy(x, index({dims(x)[0]}, dims(x)[1]))[0], most);
     }
+  }
+
+  // Rows look at keys that are parameters, maybe in two heads, maybe under a mask; never at none of them.
+  void attend() {
+    const Value x = any(2, 3);
+    const int64_t depth = dims(x).back();
+    int64_t length = 1;
+    for (size_t i = 0; i + 1 < rank(x); ++i) length *= dims(x)[i];
+    const int64_t heads = length % 2 == 0 && chance(2) ? 2 : 1, keys = between(1, 5);
+    const Value values = weight({1, heads, keys, depth});
+    std::vector<Value> in{g.reshape(x, {1, heads, length / heads, depth}), weight({1, heads, keys, depth}),
+                          values};
+    if (chance(3)) in.push_back(weight({1, heads, length / heads, keys}));
+    const std::vector<Attribute> how{{"causal", static_cast<int64_t>(keys >= length / heads && chance(2))},
+                                     {"scale", 0.25}};
+    keep(g.reshape(g.node(Op::attention, in, how)[0], dims(x)), limit(values));
   }
 
   void rows() {

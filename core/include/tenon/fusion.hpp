@@ -65,9 +65,10 @@ struct FusionGroup {
   std::string
       rule{};         // "alone", "elementwise", "optimizers", "must_fuse", "whole_graph", or a pattern's name
   Support support{};  // of a group that no device runs, the reason
-  double cost_ns = 0;  // predicted
-  double gain_ns = 0;  // against the nodes one by one
-  uint64_t bytes = 0;  // read and written by it
+  uint32_t launches_saved = 0;  // against the nodes one by one
+  double cost_ns = 0;           // predicted
+  double gain_ns = 0;           // against the nodes one by one
+  uint64_t bytes = 0;           // read and written by it
   uint64_t bytes_saved = 0;
 };
 
@@ -80,10 +81,10 @@ struct FusionRefusal {
 };
 
 struct FusionCut {
-  std::vector<FusionGroup> groups{};  // in an order in which they can run
-  std::vector<FusionRefusal> refusals{};
-  std::vector<uint32_t> dropped{};  // nodes that no output needs: they do not run
-  uint64_t views = 0;               // groups of a reshape between launches, for which a plan launches nothing
+  std::vector<FusionGroup> groups{};      // in an order in which they can run
+  std::vector<FusionRefusal> refusals{};  // in the order of their nodes
+  std::vector<uint32_t> dropped{};        // nodes that no output needs: they do not run
+  uint64_t views = 0;  // groups of a reshape between launches, for which a plan launches nothing
   uint64_t bytes_before = 0, bytes_after = 0;  // moved by all nodes one by one, and by all groups
   double cost_before_ns = 0, cost_after_ns = 0;
   uint64_t questions = 0;  // how often the device was asked

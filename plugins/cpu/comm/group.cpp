@@ -148,7 +148,8 @@ class Reader {
   // One more, of this kind and type.
   Result<Operation*> add() {
     if (out_.operations.size() == Board::most_cards)
-      return refuse(TN_UNSUPPORTED, text("more than ", Board::most_cards, " collectives in one group"));
+      return refuse(TN_UNSUPPORTED, text("more than ", Board::most_cards,
+                                         " collectives in one group: submit them as several groups"));
     Operation& operation = out_.operations.emplace_back(blank);
     operation.kind = op_.kind;
     operation.dtype = op_.dtype;

@@ -66,8 +66,8 @@ Result<Hosts> Hosts::meet(const Notices& notices, const system::Place& place, co
     if (!heard.ok()) return Status(Error(heard.error()));
     const auto line = TN_TRY(split(*heard, q));
     if (line[size_told] != text(size)) {
-      return Status(TN_MISMATCH,
-                    text("rank ", rank, " was told of ", size, " ranks, rank ", q, " of ", line[size_told]));
+      return Status(TN_MISMATCH, text("rank ", rank, " was told of ", size, " ranks, rank ", q, " of ",
+                                      line[size_told], ": tell all ranks the same number"));
     }
     if (q == 0) first_network = line[network];
     out.one_network_ = out.one_network_ && line[network] == first_network;

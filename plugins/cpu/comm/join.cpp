@@ -87,11 +87,15 @@ Status await_built(const HeaderPage& header, const Ticket& ticket, uint64_t dead
   while ((state = header->state.load()) == Header::building) {
     const uint64_t now = driver::now_ns();
     if (now >= deadline)
-      return Status(TN_TIMEOUT, "the rank that came first did not finish the shared memory: has it ended?");
+      return Status(TN_TIMEOUT, text("communicator '", ticket.name, "', rank ", ticket.rank,
+                                     ": the rank that came first did not "
+                                     "finish the shared memory within ",
+                                     ticket.timeout_ns / 1'000'000, " ms: has it ended?"));
     system::sleep_on(header->state, Header::building, std::min(deadline, now + look_ns));
   }
   if (state == Header::refused) {
-    return Status(TN_NO_MEMORY, text("the rank that came first got no room for ", Layout(ticket.size).bytes,
+    return Status(TN_NO_MEMORY, text("communicator '", ticket.name, "', rank ", ticket.rank,
+                                     ": the rank that came first got no room for ", Layout(ticket.size).bytes,
                                      " bytes of shared memory: free some"));
   }
   return check_size(header, ticket);
@@ -350,7 +354,9 @@ Result<Joined> Segments::join(const Ticket& ticket) {
 
 Result<Joined> Segments::join(Attempt& attempt) {
   if (attempt.ticket.size > Segment::most_ranks)
-    return Status(TN_UNSUPPORTED, text(attempt.ticket.size, " ranks; at most ", Segment::most_ranks));
+    return Status(TN_UNSUPPORTED, text("communicator '", attempt.ticket.name, "' of ", attempt.ticket.size,
+                                       " ranks: the cpu plugin joins at most ", Segment::most_ranks,
+                                       "; make groups, as a Hierarchy does"));
   TN_TRY(find_id(attempt));
   Joined out;
   // Until all have tried its door, and bridges have room.

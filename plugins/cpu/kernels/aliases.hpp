@@ -8,7 +8,7 @@
 
 namespace tenon::cpu {
 
-// Whether each declared alias is honoured. [any-thread; does not block; cannot fail]
+// Whether each declared alias is honoured. [any-thread; does not block; may throw bad_alloc]
 author::Honoured honoured_aliases(const FragmentView& fragment, const std::vector<Group>& groups);
 
 }  // namespace tenon::cpu

@@ -4,7 +4,7 @@
 // A row-major result is the column-major one of the transposed product, so its operands change places. Around the matmul may
 // stand what a library computes while it writes: a bias, something to add, relu or gelu, gelu's gradient, a sum for a bias.
 // Invariant: a product that is read writes exactly the fragment's outputs. Nothing here depends on a driver or a library, and
-// reading allocates nothing until something is wrong.
+// reading allocates nothing until something is wrong, but for pairs in place that are declared.
 #pragma once
 
 #include <tenon/author/aliases.hpp>

@@ -61,7 +61,7 @@ Result<Program> write_program(const author::FragmentView& fragment, const Target
 uint64_t workspace_of(const author::FragmentView& fragment, const Target& target);
 
 // Whether each declared alias is honoured in place, since every thread reads of the input only what it overwrites itself.
-// [any-thread; does not block; cannot fail]
+// [any-thread; does not block; may throw bad_alloc]
 author::Honoured honoured_aliases(const author::FragmentView& fragment);
 
 }  // namespace tenon::cuda

@@ -34,8 +34,7 @@ typedef struct tn_support {
   uint64_t workspace_bytes; /* predicted */
   uint64_t alias_mask;      /* bit i: declared alias i is honoured in place */
   char reason[232];         /* always filled for NO, CONVERTED, EMULATED: the predicate and its values */
-  uint64_t
-      aliases_beyond; /* of the aliases past those 64, how many are honoured before the first that is not */
+  uint64_t aliases_beyond;  /* past those 64: how many are honoured before the first that is not */
 } tn_support;
 
 typedef struct tn_compile_options {

@@ -62,6 +62,7 @@ void row(const std::string& name, tenon::DType dtype) {
                   .peer = "unfused",
                   .ours = [&] { ours.run(); },
                   .theirs = [&] { first.run(), second.run(); },
+                  .bytes = ours.bytes(),
                   .theirs_launches = true};
   limit_by_products(contest, dtype, 2.0 * 2048 * 768 * 3072);
   const Row measured_row = measured(world, contest);

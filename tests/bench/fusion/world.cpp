@@ -63,7 +63,8 @@ Peer& torch() {
   static Peer peer(
       Peer::python(BENCH_PEER, {std::to_string(threads)}),
       {{"OMP_WAIT_POLICY", "passive"}, {"MALLOC_MMAP_MAX_", "0"}, {"MALLOC_TRIM_THRESHOLD_", "68719476736"}});
-  static const bool told = peer.why().empty() && (note(peer.about()), true);
+  static const bool told =
+      (note(peer.why().empty() ? peer.about() : "torch is not beside any row: " + peer.why()), true);
   static_cast<void>(told);
   return peer;
 }
@@ -165,7 +166,7 @@ Row measured(World& world, const Contest& contest) {
   const auto there = [&](const std::function<void()>& work) {
     return time_of(1, [&] { world.on_worker(work); }) / 1e6;
   };
-  row.rivals = rivals_of(contest.name);
+  if (contest.beside_torch) row.rivals = rivals_of(contest.name);
   const auto once = [&](bool of_ours) {
     if (of_ours) return time_of(1, contest.ours) / 1e6;
     if (!contest.theirs) return 0.0;
@@ -173,7 +174,8 @@ Row measured(World& world, const Contest& contest) {
   };
   double spent = 0;
   for (int run = -2; run < runs || (run < most_runs && spent < enough_ms); ++run) {
-    if (!row.rivals.empty()) contest.ours();  // torch has used the caches since, and gets such a run, too
+    if (!row.rivals.empty())
+      once(true), once(false);  // torch has used the caches since, and gets such a run, too
     // Who comes first finds what the limit left: hot units, another's caches. So they take turns at it.
     const bool ours_first = run % 2 == 0;
     const double first = once(ours_first), second = once(!ours_first);

@@ -81,6 +81,7 @@ struct Contest {
   std::function<void()> ours, theirs{}, limit{};
   double bytes = 0;              // Program::bytes of ours
   double limit_scale = 1;        // what one run of `limit` is to be multiplied with
+  bool beside_torch = true;      // where torch has such a row
   bool theirs_launches = false;  // programs as ours do, which wait for the worker
 };
 Row measured(World& world, const Contest& contest);

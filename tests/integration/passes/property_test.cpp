@@ -32,15 +32,36 @@ bool jumps(const Graph& graph) {
                      [&](const Graph::Node& node) { return jumping.contains(node.op); });
 }
 
-passes::Options random_options(std::mt19937_64& random) {
+passes::Options random_options(const Graph& graph, std::mt19937_64& random) {
   const auto half = [&] { return random() % 2 == 0; };
   passes::Options out;
-  if (half()) out.prune = passes::PruneOptions{};
-  if (random() % 3 == 0) out.amp = passes::AmpOptions{.half = half() ? f16 : bf16};
+  if (half()) {
+    out.prune = passes::PruneOptions{};
+    for (const Graph::ValueInfo& info : graph.values())
+      if (info.role == Graph::Role::param && random() % 4 == 0) out.prune->stop_gradient.push_back(info.name);
+  }
+  if (random() % 3 == 0)
+    out.amp = passes::AmpOptions{.level = half() ? passes::AmpLevel::O1 : passes::AmpLevel::O2,
+                                 .half = half() ? f16 : bf16};
+  if (half()) out.recompute = passes::RecomputeOptions{};
   if (half()) out.pad = passes::PadOptions{.multiple = 4, .max_growth = 100, .all_types = true};
   if (half()) out.layout = passes::LayoutOptions{};
   if (half()) out.addto = passes::AddtoOptions{};
   if (random() % 4 != 0) out.in_place = passes::InPlaceOptions{};
+  return out;
+}
+
+// How the graph is cut: mostly as usual.
+PlanOptions random_cut(const Graph& graph, std::mt19937_64& random) {
+  PlanOptions out;
+  if (random() % 2 == 0) return out;
+  out.fusion.patterns = random() % 4 != 0;
+  out.fusion.elementwise = random() % 4 != 0;
+  out.fusion.optimizers = random() % 4 != 0;
+  if (random() % 3 == 0) out.fusion.max_nodes = 2 + static_cast<uint32_t>(random() % 4);
+  const Graph::Node& apart = graph.nodes()[random() % graph.nodes().size()];
+  if (random() % 3 == 0 && apart.outputs.front() != TN_ABSENT)
+    out.fusion.never_fuse.push_back(graph.values()[apart.outputs.front()].name);
   return out;
 }
 
@@ -143,10 +164,10 @@ TEST_CASE("passes: random graphs through random passes and a plan compute what a
     const uint64_t one = first + static_cast<uint64_t>(i);
     const RandomGraph made = random_graph(one);
     std::mt19937_64 random(one);
-    const passes::Rewritten work = must(passes::run(made.graph, random_options(random)));
+    const passes::Rewritten work = must(passes::run(made.graph, random_options(made.graph, random)));
     if (jumps(work.graph)) continue;
     INFO("TENON_TEST_SEED=" << one << "\n" << work.graph.text() << passes::explain(work.notes));
-    const auto planned = plan(work, device);
+    const auto planned = plan(work, device, random_cut(work.graph, random));
     if (planned.code() == TN_UNSUPPORTED) continue;
     REQUIRE_MESSAGE(planned.ok(), planned.message());
     Leaves leaves = made.leaves;

@@ -280,3 +280,57 @@ TEST_CASE("conv: without channels the result is zeros") {
   bench.run(compile(bench.device, f.fragment()), {&x, &w}, {&y});
   for_each(y.dims, [&](const Dims& at) { CHECK(y.at(at) == 0); });
 }
+
+namespace {
+
+// What compile says to a limit on the workspace: the bytes of the kernel, or a refusal.
+struct Limited {
+  int32_t code = TN_OK;
+  std::string message{};
+  uint64_t bytes = 0;
+};
+Limited compiled_within(Bench& bench, const tn_fragment& fragment, uint64_t limit) {
+  const tn_compile_options allowed{.size = sizeof allowed,
+                                   .comm_count = 0,
+                                   .budget_ms = 0,
+                                   .workspace_limit = limit,
+                                   .comms = nullptr,
+                                   .next = nullptr};
+  tn_kernel* kernel = nullptr;
+  const Outcome outcome = outcome_of(
+      [&](tn_error* e) { return plugin().kernel->compile(bench.device, &fragment, &allowed, &kernel, e); });
+  if (outcome.code != TN_OK) return {.code = outcome.code, .message = outcome.message()};
+  return {.bytes = info(Kernel(kernel)).workspace_bytes};
+}
+
+}  // namespace
+
+TEST_CASE(
+    "conv: a limit on the workspace is kept, or refused with what is needed, and its own need is enough") {
+  Bench bench;
+  if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
+  size_t with_workspace = 0;
+  for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16}) {
+    for (const Case& c : cases) {
+      CAPTURE(label(TN_OP_conv2d, dtype, c.x));
+      FragmentBuilder f;
+      const uint32_t x = f.input(dtype, c.x), w = f.input(dtype, c.w);
+      add_conv(f, c, x, w, f.output(dtype, result_dims(c)));
+      const uint64_t free = compiled_within(bench, f.fragment(), TN_COMPILE_NO_LIMIT).bytes;
+      with_workspace += free > 0 ? 1 : 0;
+      CHECK(compiled_within(bench, f.fragment(), free).bytes == free);
+      for (const uint64_t limit : {uint64_t{0}, free / 2, free - std::min<uint64_t>(free, 1)}) {
+        const Limited made = compiled_within(bench, f.fragment(), limit);
+        if (made.code == TN_OK) {
+          CHECK(made.bytes <= limit);
+          continue;
+        }
+        CHECK(made.code == TN_UNSUPPORTED);
+        CHECK_MESSAGE(made.message.find("bytes of workspace, and the limit is " + std::to_string(limit)) !=
+                          std::string::npos,
+                      made.message);
+      }
+    }
+  }
+  CHECK(with_workspace > 0);
+}

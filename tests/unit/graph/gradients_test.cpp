@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
 
 using namespace tenon;
 using namespace tenon::test;
@@ -31,6 +33,25 @@ TEST_CASE("gradients: where ways join they are added") {
   REQUIRE_MESSAGE(made.ok(), made.message());
   const Tensors at{{x.index, tensor_of(g.spec(x), {0.5})}};
   CHECK(number(g, (*made)[0], at) == doctest::Approx(1 + 1.5 * std::exp(0.5)));
+}
+
+TEST_CASE("gradients: are called by what they are of") {
+  Graph g;
+  const auto x = g.input("x", {f64, {4}}), w = g.param("w", {f64, {4}});
+  const auto h = g.named("h").mul(x, w);
+  const auto loss = g.named("loss").sum(g.named("y").add(g.named("a").tanh(h), g.named("b").sigmoid(h)), {0});
+  const auto made = g.gradients(loss, {w});
+  REQUIRE(made.ok());
+  const auto called = [&](Graph::Value value) { return g.values()[value.index].name; };
+  CHECK(called((*made)[0]) == "w.grad");
+  std::set<std::string> names;
+  for (const Graph::ValueInfo& info : g.values()) names.insert(info.name);
+  // Two ways to h, and their sum; what both of y's inputs get is the gradient of y itself.
+  for (const char* name : {"loss.grad", "y.grad", "h.grad", "h.grad.1", "h.grad.2"})
+    CHECK(names.contains(name));
+  const auto again = g.gradients(loss, {w});
+  REQUIRE(again.ok());
+  CHECK(called((*again)[0]) != "w.grad");
 }
 
 TEST_CASE("gradients: a parameter that is not used has a gradient of zeros") {

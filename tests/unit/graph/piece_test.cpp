@@ -64,9 +64,7 @@ TEST_CASE("piece: a path that leaves and comes back is refused by name") {
   const auto piece = chain.g.fragment(Indexes{0, 2});
   REQUIRE_FALSE(piece.ok());
   CHECK(piece.code() == TN_INVALID);
-  CHECK(piece.message() ==
-        "these nodes are no piece: neg '2' is not one of them, needs one of them, and add '3' of them needs "
-        "it");
+  CHECK(piece.message() == "neg '2' stands between these nodes: it needs one of them, and add '3' needs it");
 }
 
 TEST_CASE("piece: a node that is not there and a piece of nothing are refused") {

@@ -24,6 +24,7 @@
 #pragma once
 
 #include <tenon/layout.h>
+#include <tenon/author/aliases.hpp>
 #include <tenon/author/checks.hpp>
 #include <tenon/author/comm_table.hpp>
 #include <tenon/author/device_table.hpp>
