@@ -63,6 +63,20 @@ TEST_CASE("host: a newer plugin with longer tables loads and computes") { loads_
 
 TEST_CASE("host: an older plugin with shorter tables loads and computes") { loads_and_computes("older"); }
 
+TEST_CASE("host: what an answer has no room for is not honoured") {
+  auto runtime = runtime_with("frozen_v1");
+  REQUIRE_MESSAGE(runtime.ok(), runtime.message());
+  auto device = runtime->device("frozen_v1");
+  REQUIRE_MESSAGE(device.ok(), device.message());
+  const auto fragment = identity_of_16();
+  REQUIRE(fragment.ok());
+  const auto support = device->supports(*fragment);
+  REQUIRE_MESSAGE(support.ok(), support.message());
+  CHECK(support->verdict == tenon::Verdict::native);
+  CHECK(support->aliases_beyond == 0);
+  CHECK(!support->honours(64));
+}
+
 TEST_CASE("host: what an older plugin lacks is emulated and said to be") {
   auto runtime = runtime_with("older");
   REQUIRE_MESSAGE(runtime.ok(), runtime.message());

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 namespace bench {
@@ -36,6 +37,8 @@ struct OpenBlas {
                const float* b, int ldb, float beta, float* c, int ldc) = nullptr;
 
   OpenBlas() {
+    setenv("OPENBLAS_THREAD_TIMEOUT", "4",
+           0);  // its threads sleep between runs: spinning they would slow ours
     if (!open(from_peers(), "scipy_")) open("libopenblas.so.0", "");
   }
   // Functions have the prefix in front of their names.
