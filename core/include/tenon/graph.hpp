@@ -259,9 +259,10 @@ class TN_API Graph : public GraphOps<Graph> {
 
   // ∂of/∂each of `wrt`, as new nodes of this graph, in the order of `wrt`. `of` has one element, or `seed` is given: what
   // the gradient of `of` itself is. A value that `of` does not depend on has a gradient of zeros; types that are no floats
-  // carry none. What is built as the gradient of 'fc1' is called 'fc1.grad', and what leads to it 'fc1.grad.1' and so on, by numbers
-  // where such a name is taken; what only passes through an add keeps its name. TN_UNSUPPORTED naming the node and input through which there is no rule (gradients.def), TN_INVALID for a
-  // mistake; the graph is then as before. [one thread; does not block; may fail]
+  // carry none. What is built as the gradient of 'fc1' is called 'fc1.grad', and what leads to it 'fc1.grad.1' and so on, by
+  // numbers where such a name is taken; what only passes through an add keeps its name. TN_UNSUPPORTED naming the node and
+  // input through which there is no rule (gradients.def), TN_INVALID for a mistake; the graph is then as before.
+  // [one thread; does not block; may fail]
   Result<std::vector<Value>> gradients(Value of, std::span<const Value> wrt, Value seed = {});
   Result<std::vector<Value>> gradients(Value of, std::initializer_list<Value> wrt, Value seed = {});
 

@@ -87,10 +87,10 @@ Status await_built(const HeaderPage& header, const Ticket& ticket, uint64_t dead
   while ((state = header->state.load()) == Header::building) {
     const uint64_t now = driver::now_ns();
     if (now >= deadline)
-      return Status(TN_TIMEOUT, text("communicator '", ticket.name, "', rank ", ticket.rank,
-                                     ": the rank that came first did not "
-                                     "finish the shared memory within ",
-                                     ticket.timeout_ns / 1'000'000, " ms: has it ended?"));
+      return Status(TN_TIMEOUT,
+                    text("communicator '", ticket.name, "', rank ", ticket.rank,
+                         ": the shared memory is not finished after ", ticket.timeout_ns / 1'000'000,
+                         " ms: has the rank that came first ended?"));
     system::sleep_on(header->state, Header::building, std::min(deadline, now + look_ns));
   }
   if (state == Header::refused) {

@@ -16,7 +16,7 @@ namespace bench {
 enum class Form : uint32_t {
   check,            // an all-reduce whose every element is compared; answers 0, or a negative figure
   back_to_back,     // the same floats again and again
-  produce_consume,  // written before and read after each time; what that takes by itself is taken off
+  produce_consume,  // written before and read after each time; what that takes by itself is taken off, but a twentieth stays: less is noise
   barrier,
 };
 // Of what.
