@@ -49,7 +49,8 @@ Status Scheduler::consider(std::vector<uint32_t> nodes, const std::string& rule,
   candidate.opinion = TN_TRY(std::move(asked));
   const Opinion& opinion = candidate.opinion;
   if (!opinion.is_one()) {
-    const double gain = opinion.gain_ns();
+    // Of what it would run step by step the device has told the cost, which is that of the steps.
+    const double gain = opinion.support.verdict == Verdict::no ? opinion.gain_ns() : 0;
     refuse(std::move(candidate.nodes), rule, target_.device + ": " + opinion.support.reason, gain);
   } else if (opinion.gain_ns() <= options_.min_gain_ns) {
     const double gain = opinion.gain_ns();
