@@ -18,7 +18,7 @@ namespace {
 
 using graph::Rule;
 
-Status bad(std::string text) { return Status(TN_INVALID, "gradients: " + text); }
+Status bad(const std::string& text) { return Status(TN_INVALID, "gradients: " + text); }
 
 class Backward {
  public:
