@@ -82,10 +82,11 @@ Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy,
     options.layout = {.prefer = "nhwc"};
   if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;
   if (!options.prune) return options;
+  const std::vector<std::string> params = updated_params(graph);
   std::vector<std::string> stopped;
   for (const std::string& word : strategy.stop_gradient) {
     const size_t before = stopped.size();
-    for (const std::string& param : updated_params(graph))
+    for (const std::string& param : params)
       if (fusion::matches(word, param)) stopped.push_back(param);
     if (stopped.size() == before) stopped.push_back(word);  // the pass says that nothing is called so
   }
