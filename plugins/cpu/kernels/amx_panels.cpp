@@ -18,44 +18,14 @@ uint32_t left_of(int64_t n, int64_t first, uint32_t most) noexcept {
 
 PanelSet::PanelSet(const Gemm& gemm, bool left, const DepthCut& cut) noexcept
     : cut_(cut),
-      batch_rank_(gemm.batch_rank),
-      batch_(gemm.batch),
-      strides_(left ? gemm.a.batch : gemm.b.batch),
+      matrices_(gemm, left ? gemm.a : gemm.b),
       items_(left ? gemm.rows : gemm.columns),
       depth_(gemm.depth),
       item_stride_(left ? gemm.a.row : gemm.b.column),
       depth_stride_(left ? gemm.a.column : gemm.b.row),
       left_(left),
       panels_(whole_tiles(items_) / square_side),
-      groups_((panels_ + group_panels - 1) / group_panels) {
-  for (uint32_t i = 0; i < batch_rank_; ++i) {
-    if (strides_[i] != 0) matrices_ *= static_cast<uint64_t>(batch_[i]);
-  }
-}
-
-int64_t PanelSet::source(uint64_t matrix) const noexcept {
-  int64_t offset = 0;
-  for (uint32_t i = batch_rank_; i-- > 0;) {
-    if (strides_[i] == 0) continue;
-    const auto extent = static_cast<uint64_t>(batch_[i]);
-    offset += static_cast<int64_t>(matrix % extent) * strides_[i];
-    matrix /= extent;
-  }
-  return offset;
-}
-
-uint64_t PanelSet::matrix_of(uint64_t batch) const noexcept {
-  uint64_t matrix = 0, weight = 1;
-  for (uint32_t i = batch_rank_; i-- > 0;) {
-    const auto extent = static_cast<uint64_t>(batch_[i]);
-    if (strides_[i] != 0) {
-      matrix += batch % extent * weight;
-      weight *= extent;
-    }
-    batch /= extent;
-  }
-  return matrix;
-}
+      groups_((panels_ + group_panels - 1) / group_panels) {}
 
 void PanelSet::pack_step(const BF16* matrix, uint32_t panel, uint32_t step, BF16* to) const noexcept {
   const int64_t k = int64_t{step} * tile_depth;
@@ -97,13 +67,13 @@ void PanelSet::pack(const BF16* from, uint64_t task, BF16* to) const noexcept {
   const uint32_t first = static_cast<uint32_t>(task % groups_) * group_panels,
                  block = static_cast<uint32_t>(task / groups_ % cut_.blocks());
   const uint64_t matrix = task / groups_ / cut_.blocks();
-  pack_stretch(from + source(matrix), block, first, std::min(panels_, first + group_panels),
+  pack_stretch(from + matrices_.offset(matrix), block, first, std::min(panels_, first + group_panels),
                to + matrix * matrix_elements() + in_matrix(block, first));
 }
 
 void PanelSet::pack_panels(const BF16* from, uint64_t batch, uint32_t block, uint32_t first, uint32_t end,
                            BF16* to) const noexcept {
-  pack_stretch(from + source(matrix_of(batch)), block, first, end, to);
+  pack_stretch(from + matrices_.offset(matrices_.of(batch)), block, first, end, to);
 }
 
 }  // namespace tenon::cpu

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "amx_square.hpp"
-#include "gemm.hpp"
+#include "gemm_batch.hpp"
 
 #include <algorithm>
 
@@ -31,9 +31,10 @@ class PanelSet {
   PanelSet(const Gemm& gemm, bool left, const DepthCut& cut) noexcept;
 
   uint32_t panels() const noexcept { return panels_; }
-  uint64_t bytes() const noexcept { return matrices_ * matrix_elements() * sizeof(BF16); }
+  const Matrices& matrices() const noexcept { return matrices_; }
+  uint64_t bytes() const noexcept { return matrices_.count() * matrix_elements() * sizeof(BF16); }
   // Packing is so many tasks, in any order. [worker thread; does not block; cannot fail]
-  uint64_t tasks() const noexcept { return uint64_t{matrices_} * cut_.blocks() * groups_; }
+  uint64_t tasks() const noexcept { return matrices_.count() * cut_.blocks() * groups_; }
   void pack(const BF16* from, uint64_t task, BF16* to) const noexcept;
   // Panels [first, end) of product `batch` over a block of depth, one after another. [worker thread; does not block; cannot
   // fail]
@@ -41,7 +42,7 @@ class PanelSet {
                    BF16* to) const noexcept;
   // Where the panel of product `batch` begins, in elements.
   size_t at(uint64_t batch, uint32_t block, uint32_t panel) const noexcept {
-    return matrix_of(batch) * matrix_elements() + in_matrix(block, panel);
+    return matrices_.of(batch) * matrix_elements() + in_matrix(block, panel);
   }
 
  private:
@@ -49,19 +50,15 @@ class PanelSet {
   size_t in_matrix(uint32_t block, uint32_t panel) const noexcept {
     return (size_t{cut_.first(block)} * panels_ + size_t{panel} * cut_.count(block)) * panel_step;
   }
-  uint64_t matrix_of(uint64_t batch) const noexcept;
-  int64_t source(uint64_t matrix) const noexcept;
   void pack_stretch(const BF16* matrix, uint32_t block, uint32_t first, uint32_t end,
                     BF16* to) const noexcept;
   void pack_step(const BF16* matrix, uint32_t panel, uint32_t step, BF16* to) const noexcept;
 
   DepthCut cut_;
-  uint32_t batch_rank_;
-  std::array<int64_t, most_batch_dims> batch_, strides_;
+  Matrices matrices_;
   int64_t items_, depth_, item_stride_, depth_stride_;
   bool left_;
   uint32_t panels_, groups_;
-  uint64_t matrices_ = 1;
 };
 
 }  // namespace tenon::cpu

@@ -19,10 +19,11 @@ using author::text;
 
 namespace {
 
-enum class ConvWay { onednn, onednn_free, turned, product, tiles };
+enum class ConvWay { onednn, onednn_free, turned, product, tiles, strips };
 
 const char* name_of(ConvWay way) noexcept {
-  constexpr const char* names[] = {"onednn", "onednn:free", "onednn:turned", "onednn:product", "amx"};
+  constexpr const char* names[] = {"onednn",         "onednn:free", "onednn:turned",
+                                   "onednn:product", "amx",         "strips"};
   return names[static_cast<size_t>(way)];
 }
 
@@ -75,6 +76,9 @@ Status build(Builder& builder, const Conv& conv, ConvWay way, unsigned threads, 
   switch (way) {
     case ConvWay::tiles:
       steps.push_back(amx_gemm(builder, *product_of(conv), threads));
+      return {};
+    case ConvWay::strips:
+      steps.push_back(strip_gemm(builder, *product_of(conv), threads));
       return {};
     case ConvWay::product:
       return onednn_gemm(builder, *product_of(conv), true, threads, steps);
@@ -133,6 +137,8 @@ std::vector<ConvWay> ways_of(const Conv& conv) {
   if (product) out.insert(suits_product(conv) ? out.begin() : out.end(), ConvWay::product);
   if (product && has_amx_gemm(*product))
     out.insert(suits_tiles(conv) ? out.begin() : out.end(), ConvWay::tiles);
+  if (product && has_strip_gemm(*product))
+    out.insert(suits_strips(*product) ? out.begin() : out.end(), ConvWay::strips);
   return out;
 }
 

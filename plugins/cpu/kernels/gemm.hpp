@@ -51,6 +51,13 @@ Status onednn_gemm(Builder& builder, const Gemm& gemm, bool packs, unsigned thre
 bool has_amx_gemm(const Gemm& gemm) noexcept;
 std::unique_ptr<Step> amx_gemm(Builder& builder, const Gemm& gemm, unsigned threads);
 
+// The same of f32 in strips of registers, by generated code, where this processor and build have it; each element is summed in an order
+// that the shape and the number of threads set. [any-thread; may block; may throw bad_alloc]
+bool has_strip_gemm(const Gemm& gemm) noexcept;
+std::unique_ptr<Step> strip_gemm(Builder& builder, const Gemm& gemm, unsigned threads);
+// Whether that is the table's way.
+bool suits_strips(const Gemm& gemm) noexcept;
+
 // Appends the steps of the product in the way that suits it best: by the builder's search, else by a table of shapes. All
 // ways take what onednn_gemm does. TN_UNSUPPORTED with a reason. [any-thread; may block; may fail]
 Status build_gemm(Builder& builder, const Gemm& gemm, unsigned threads, Steps& steps);

@@ -7,8 +7,7 @@
 #include "amx_blocking.hpp"
 #include "amx_operand.hpp"
 #include "isa.hpp"
-
-#include <atomic>
+#include "tasks.hpp"
 
 namespace tenon::cpu {
 
@@ -18,14 +17,8 @@ namespace {
 
 constexpr int64_t products_a_thread = int64_t{1} << 20;  // below, another thread costs more than it brings
 
-uint64_t matrices_of(const Gemm& gemm) noexcept {
-  uint64_t out = 1;
-  for (uint32_t i = 0; i < gemm.batch_rank; ++i) out *= static_cast<uint64_t>(gemm.batch[i]);
-  return out;
-}
-
 uint64_t slots_of(const Gemm& gemm, const TileBlocking& blocking, unsigned threads) noexcept {
-  const int64_t products = static_cast<int64_t>(matrices_of(gemm)) * gemm.rows * gemm.columns * gemm.depth;
+  const int64_t products = static_cast<int64_t>(products_of(gemm)) * gemm.rows * gemm.columns * gemm.depth;
   const auto worth = static_cast<uint64_t>(products / products_a_thread);
   return std::clamp<uint64_t>(std::min(worth, blocking.tasks()), 1, std::max(1u, threads));
 }
@@ -72,15 +65,18 @@ class TileGemm final : public Step {
  public:
   TileGemm(Builder& builder, const Gemm& gemm, unsigned threads)
       : gemm_(gemm),
+        results_(gemm, gemm.c),
         cut_(gemm.depth, TileBlocking::most_steps),
         left_panels_(gemm, true, cut_),
         right_panels_(gemm, false, cut_),
-        blocking_(matrices_of(gemm), left_panels_.panels(), right_panels_.panels(), cut_.blocks(), threads),
+        blocking_(products_of(gemm), left_panels_.panels(), right_panels_.panels(), cut_.blocks(), threads),
         slots_(slots_of(gemm, blocking_, threads)),
         kernels_(square_kernels(gemm.activation, gemm.variant)),
-        left_(builder, left_panels_, gemm.a.place, blocking_.column_blocks == 1 && !is_shared(gemm.a),
+        left_(builder, left_panels_, gemm.a.place,
+              blocking_.column_blocks == 1 && !left_panels_.matrices().are_shared(),
               {blocking_.rows, cut_.block}, slots_),
-        right_(builder, right_panels_, gemm.b.place, blocking_.row_blocks == 1 && !is_shared(gemm.b),
+        right_(builder, right_panels_, gemm.b.place,
+               blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared(),
                {blocking_.columns, cut_.block}, slots_),
         rooms_(builder.scratch((blocking_.parts > 1 ? blocking_.tasks() : slots_) * room_elements() *
                                sizeof(float))) {}
@@ -101,14 +97,6 @@ class TileGemm final : public Step {
   }
 
  private:
-  // Whether several products of the batch read the operand's matrix.
-  bool is_shared(const GemmOperand& operand) const noexcept {
-    for (uint32_t i = 0; i < gemm_.batch_rank; ++i) {
-      if (operand.batch[i] == 0 && gemm_.batch[i] > 1) return true;
-    }
-    return false;
-  }
-
   // Whether sums wait in memory for more depth; else there is a square that is made, and the one before it.
   bool keeps_sums() const noexcept { return cut_.blocks() > 1; }
   uint64_t room_squares() const noexcept {
@@ -119,17 +107,9 @@ class TileGemm final : public Step {
     return reinterpret_cast<float*>(run.at(rooms_)) + index * room_elements();
   }
 
-  // Whoever is free takes the next task.
   template <class Body>
   void each(const Run& run, uint64_t tasks, Body&& body) const {
-    if (tasks == 0) return;
-    std::atomic<uint64_t> next{0};
-    run.team.run(std::min(slots_, tasks), 1, [&](uint64_t first, uint64_t end) {
-      const ThreadTiles tiles;
-      for (uint64_t slot = first; slot < end; ++slot) {
-        for (uint64_t task = next.fetch_add(1); task < tasks; task = next.fetch_add(1)) body(slot, task);
-      }
-    });
+    run_tasks<ThreadTiles>(run.team, slots_, tasks, body);
   }
 
   Block block_at(uint64_t index) const noexcept {
@@ -220,9 +200,7 @@ class TileGemm final : public Step {
   SquareResult result_of(const Run& run, uint64_t batch, uint32_t row, uint32_t column,
                          const float* sums) const noexcept {
     const int64_t m = int64_t{row} * square_side, n = int64_t{column} * square_side;
-    int64_t offset = m * gemm_.c.row + n;
-    for (uint32_t i = gemm_.batch_rank; i-- > 0; batch /= static_cast<uint64_t>(gemm_.batch[i]))
-      offset += static_cast<int64_t>(batch % static_cast<uint64_t>(gemm_.batch[i])) * gemm_.c.batch[i];
+    const int64_t offset = results_.offset(results_.of(batch)) + m * gemm_.c.row + n;
     const auto at = [&](const Place& place, int64_t elements) {
       return place != Place{} ? reinterpret_cast<BF16*>(run.at(place)) + elements : nullptr;
     };
@@ -236,6 +214,7 @@ class TileGemm final : public Step {
   }
 
   Gemm gemm_;
+  Matrices results_;
   DepthCut cut_;
   PanelSet left_panels_, right_panels_;
   TileBlocking blocking_;

@@ -3,7 +3,7 @@
 // numbers that are none.
 //
 // Invariant: the reference sums in double; a result may be off by its own rounding and by depth units of Σ|a·b| in f32.
-#include "tensors.hpp"
+#include "products.hpp"
 #include "tiles.hpp"
 
 using namespace cpu_test;
@@ -22,79 +22,11 @@ struct Tiles : Bench {
   }
 };
 
-struct Product {
-  int64_t m, k, n;
-  bool turn_a = false, turn_b = false;
-};
+constexpr Engine engine{bf16, "matmul:amx", 0x1p-13};
 
-std::vector<double> doubles(const Tensor& tensor) {
-  std::vector<double> out;
-  for_each(tensor.dims, [&](const Dims& at) { out.push_back(static_cast<double>(tensor.at(at))); });
-  return out;
-}
-
-// Sums of an output's element, and of its terms' sizes.
-struct Sums {
-  std::vector<double> value, size;
-};
-
-Sums sums_of(const Product& p, const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = doubles(a), y = doubles(b);
-  Sums out{std::vector<double>(static_cast<size_t>(p.m * p.n)), {}};
-  out.size = out.value;
-  for (int64_t i = 0; i < p.m; ++i) {
-    for (int64_t k = 0; k < p.k; ++k) {
-      const double left = x[static_cast<size_t>(p.turn_a ? k * p.m + i : i * p.k + k)];
-      for (int64_t j = 0; j < p.n; ++j) {
-        const double term = left * y[static_cast<size_t>(p.turn_b ? j * p.k + k : k * p.n + j)];
-        const auto at = static_cast<size_t>(i * p.n + j);
-        out.value[at] += term;
-        out.size[at] += std::fabs(term);
-      }
-    }
-  }
-  return out;
-}
-
-Dims dims_a(const Product& p) { return p.turn_a ? Dims{p.k, p.m} : Dims{p.m, p.k}; }
-Dims dims_b(const Product& p) { return p.turn_b ? Dims{p.n, p.k} : Dims{p.k, p.n}; }
-
-void add_product(FragmentBuilder& f, const Product& p, uint32_t a, uint32_t b, uint32_t c) {
-  f.node(TN_OP_matmul, {a, b}, {c}).integer("transpose_a", p.turn_a).integer("transpose_b", p.turn_b);
-}
-
-Kernel compile_product(Bench& bench, const Product& p) {
-  FragmentBuilder f;
-  const uint32_t a = f.input(bf16, dims_a(p)), b = f.input(bf16, dims_b(p));
-  add_product(f, p, a, b, f.output(bf16, {p.m, p.n}));
-  return compile(bench.device, f.fragment());
-}
-
-std::string words(const Product& p) {
-  return std::to_string(p.m) + " x " + std::to_string(p.k) + " x " + std::to_string(p.n) +
-         (p.turn_a ? " a turned" : "") + (p.turn_b ? " b turned" : "");
-}
-
-// How many elements are further off than they may be.
-int64_t wrong(const Product& p, const Sums& sums, const Tensor& c) {
-  int64_t out = 0;
-  for (int64_t i = 0; i < p.m * p.n; ++i) {
-    const auto at = static_cast<size_t>(i);
-    const Number slack = sums.size[at] * static_cast<double>(p.k) * 0x1p-24;
-    if (!close(c.at({i / p.n, i % p.n}), sums.value[at], bf16, 0.5001L, slack)) ++out;
-  }
-  return out;
-}
-
-void check(Bench& bench, const Product& p, Random& random) {
-  Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p)), c(bf16, {p.m, p.n});
-  randomize(a, random, false);
-  randomize(b, random, false);
-  const Kernel kernel = compile_product(bench, p);
-  REQUIRE(std::string(info(kernel).engine) == "matmul:amx");
-  bench.run(kernel, {&a, &b}, {&c});
-  const int64_t off = wrong(p, sums_of(p, a, b), c);
-  if (off != 0) FAIL_CHECK(words(p) << ": " << off << " elements are off");
+void check(Bench& bench, const Product& p, Random& random) { check(bench, engine, p, random); }
+void check_after(Bench& bench, const Product& p, const After& after, Random& random) {
+  check_after(bench, engine, p, after, random);
 }
 
 }  // namespace
@@ -131,7 +63,7 @@ TEST_CASE("amx: a deep product of few elements is summed in parts, and gives the
   Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p));
   randomize(a, random, false);
   randomize(b, random, false);
-  const Kernel kernel = compile_product(bench, p);
+  const Kernel kernel = compile_product(bench, bf16, p);
   Tensor first(bf16, {p.m, p.n});
   bench.run(kernel, {&a, &b}, {&first});
   CHECK(wrong(p, sums_of(p, a, b), first) == 0);
@@ -159,7 +91,7 @@ TEST_CASE("amx: infinities and NaN reach their row and column, and nothing beyon
     put(b, p.turn_b, p.k - 1, 7, -inf);
     put(b, p.turn_b, 0, 9, 0);
     put(a, p.turn_a, 11, 0, inf);
-    bench.run(compile_product(bench, p), {&a, &b}, {&c});
+    bench.run(compile_product(bench, bf16, p), {&a, &b}, {&c});
     CHECK(wrong(p, sums_of(p, a, b), c) == 0);
     CHECK(std::isnan(c.at({5, 2})));
     CHECK(std::isnan(c.at({11, 9})));
@@ -167,83 +99,6 @@ TEST_CASE("amx: infinities and NaN reach their row and column, and nothing beyon
     CHECK(std::isinf(c.at({p.m - 1, 7})));
   }
 }
-
-namespace {
-
-double activated(uint32_t op, bool tanh_form, double x) {
-  switch (op) {
-    case TN_OP_relu:
-      return x < 0 ? 0 : x;
-    case TN_OP_gelu:
-      return tanh_form ? x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)))
-                       : 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case TN_OP_sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case TN_OP_tanh:
-      return std::tanh(x);
-    case TN_OP_silu:
-      return x / (1 + std::exp(-x));
-    default:
-      return x;
-  }
-}
-
-struct After {
-  bool bias, residual;
-  uint32_t op;
-  bool tanh_form;
-};
-
-void check_after(Bench& bench, const Product& p, const After& after, Random& random) {
-  Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p)), bias(bf16, {p.n}), residual(bf16, {p.m, p.n}),
-      c(bf16, {p.m, p.n});
-  std::vector<const Tensor*> inputs{&a, &b};
-  FragmentBuilder f;
-  const uint32_t ia = f.input(bf16, a.dims), ib = f.input(bf16, b.dims);
-  std::vector<std::function<uint32_t(uint32_t, uint32_t)>> nodes;
-  const auto plus = [&](const Tensor& other) {
-    inputs.push_back(&other);
-    nodes.push_back([&f, in = f.input(bf16, other.dims)](uint32_t x, uint32_t y) {
-      f.node(TN_OP_add, {x, in}, {y});
-      return y;
-    });
-  };
-  if (after.bias) plus(bias);
-  if (after.residual) plus(residual);
-  if (after.op != TN_OP_identity) {
-    nodes.push_back([&](uint32_t x, uint32_t y) {
-      auto& node = f.node(after.op, {x}, {y});
-      if (after.op == TN_OP_gelu) node.integer("tanh", after.tanh_form);
-      return y;
-    });
-  }
-  const auto next = [&](bool last) { return last ? f.output(bf16, c.dims) : f.tensor(bf16, c.dims); };
-  uint32_t value = next(nodes.empty());
-  add_product(f, p, ia, ib, value);
-  for (size_t i = 0; i < nodes.size(); ++i) value = nodes[i](value, next(i + 1 == nodes.size()));
-  for (Tensor* tensor : {&a, &b, &bias, &residual}) randomize(*tensor, random, false);
-  const Kernel kernel = compile(bench.device, f.fragment());
-  REQUIRE(std::string(info(kernel).engine) == "matmul:amx");
-  bench.run(kernel, inputs, {&c});
-  const Sums sums = sums_of(p, a, b);
-  int64_t off = 0;
-  for_each(c.dims, [&](const Dims& at) {
-    const auto i = static_cast<size_t>(at[0] * p.n + at[1]);
-    double x = sums.value[i], size = sums.size[i];
-    if (after.bias) x += static_cast<double>(bias.at({at[1]}));
-    if (after.residual) x += static_cast<double>(residual.at(at));
-    const double expected = activated(after.op, after.tanh_form, x);
-    // No activation is steeper than 1.13; their own error is 2⁻¹³ of the value.
-    const Number slack =
-        1.13 * (size + std::fabs(x)) * static_cast<double>(p.k + 2) * 0x1p-24 + 0x1p-13 * std::fabs(expected);
-    if (!close(c.at(at), expected, bf16, 0.51L, slack)) ++off;
-  });
-  CAPTURE(after.op);
-  CAPTURE(after.tanh_form);
-  if (off != 0) FAIL_CHECK(words(p) << ": " << off << " elements are off");
-}
-
-}  // namespace
 
 TEST_CASE("amx: bias, residual and activation come with the product, rounded once") {
   if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
@@ -330,7 +185,7 @@ TEST_CASE("amx: a constant operand is packed at compile, with the same bits and 
   Tensor a(bf16, dims_a(p)), b(bf16, dims_b(p)), c(bf16, {p.m, p.n}), again = c;
   randomize(a, random, false);
   randomize(b, random, false);
-  const Kernel bound = compile_product(bench, p);
+  const Kernel bound = compile_product(bench, bf16, p);
   bench.run(bound, {&a, &b}, {&c});
   FragmentBuilder f;
   const uint32_t ia = f.input(bf16, a.dims), ib = f.constant(bf16, b.dims, b.bytes);

@@ -3,7 +3,7 @@
 // odd sizes, gradients in each of their ways, twice the same bits.
 //
 // Invariant: the error is held against length units of Σ|x·w|, the bound that a sum of any order has.
-#include "tensors.hpp"
+#include "strategies.hpp"
 #include "tiles.hpp"
 
 using namespace cpu_test;
@@ -147,25 +147,27 @@ struct Pointwise {
   const Dims& dims_of(char tensor) const { return tensor == 'x' ? x : tensor == 'w' ? w : y; }
 };
 
-void check_pointwise(Bench& bench, const Pointwise& p, uint32_t op, char a, char b, char c) {
+// By an engine of products. Of the two operands and the result: image, weights or result.
+void check_pointwise(Bench& bench, uint32_t dtype, const std::string& engine, const Pointwise& p, uint32_t op,
+                     char a, char b, char c) {
   Random random(tenon::test::seed());
   const auto make = [&](char which) {
     const Dims& dims = p.dims_of(which);
-    return Tensor(TN_DTYPE_bf16, dims, which == 'w' ? Dims{} : channels_last(dims));
+    return Tensor(dtype, dims, which == 'w' ? Dims{} : channels_last(dims));
   };
   Tensor left = make(a), right = make(b), made = make(c);
   randomize(left, random, false);
   randomize(right, random, false);
   FragmentBuilder f;
-  const uint32_t in_a = f.input(TN_DTYPE_bf16, left.dims, left.strides),
-                 in_b = f.input(TN_DTYPE_bf16, right.dims, right.strides);
-  auto& node = f.node(op, {in_a, in_b}, {f.output(TN_DTYPE_bf16, made.dims, made.strides)});
+  const uint32_t in_a = f.input(dtype, left.dims, left.strides),
+                 in_b = f.input(dtype, right.dims, right.strides);
+  auto& node = f.node(op, {in_a, in_b}, {f.output(dtype, made.dims, made.strides)});
   node.integers("dilation", {1, 1}).integer("groups", 1);
   if (c == 'x') node.integers("input_shape", p.x);
   node.integers("pad", {0, 0, 0, 0}).integers("stride", {1, 1});
   if (c == 'w') node.integers("weight_shape", p.w);
   const Kernel kernel = compile(bench.device, f.fragment());
-  CHECK(std::string(info(kernel).engine) == "matmul:amx");
+  CHECK(std::string(info(kernel).engine) == engine);
   bench.run(kernel, {&left, &right}, {&made});
   Sums sums(made.dims);
   int64_t terms = 0;
@@ -180,27 +182,37 @@ void check_pointwise(Bench& bench, const Pointwise& p, uint32_t op, char a, char
   sums.check(made, terms / made.count());
 }
 
+void check_pointwise(uint32_t dtype, const std::string& way) {
+  options()["prefer"] = way;
+  Bench bench;
+  options().clear();
+  const std::string engine = "matmul:" + way;
+  for (const Pointwise& p : {Pointwise{{2, 24, 5, 7}, {40, 24, 1, 1}, {2, 40, 5, 7}},
+                             Pointwise{{3, 7, 9, 11}, {5, 7, 1, 1}, {3, 5, 9, 11}},
+                             Pointwise{{1, 33, 17, 19}, {65, 33, 1, 1}, {1, 65, 17, 19}}}) {
+    check_pointwise(bench, dtype, engine, p, TN_OP_conv2d, 'x', 'w', 'y');
+    check_pointwise(bench, dtype, engine, p, TN_OP_conv2d_grad_data, 'y', 'w', 'x');
+    check_pointwise(bench, dtype, engine, p, TN_OP_conv2d_grad_weight, 'x', 'y', 'w');
+  }
+}
+
 }  // namespace
 
 TEST_CASE("conv: a window of one pixel is a product on tiles, and so are its gradients") {
   if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
-  options()["prefer"] = "amx";
-  Bench bench;
-  for (const Pointwise& p : {Pointwise{{2, 24, 5, 7}, {40, 24, 1, 1}, {2, 40, 5, 7}},
-                             Pointwise{{3, 7, 9, 11}, {5, 7, 1, 1}, {3, 5, 9, 11}},
-                             Pointwise{{1, 33, 17, 19}, {65, 33, 1, 1}, {1, 65, 17, 19}}}) {
-    check_pointwise(bench, p, TN_OP_conv2d, 'x', 'w', 'y');
-    check_pointwise(bench, p, TN_OP_conv2d_grad_data, 'y', 'w', 'x');
-    check_pointwise(bench, p, TN_OP_conv2d_grad_weight, 'x', 'y', 'w');
-  }
-  options().clear();
+  check_pointwise(TN_DTYPE_bf16, "amx");
+}
+
+TEST_CASE("conv: a window of one pixel is a product in strips, and so are its gradients") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  check_pointwise(TN_DTYPE_f32, "strips");
 }
 
 TEST_CASE("conv: the gradient of many channels' one-pixel weights goes to the tiles without being asked") {
   if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
   Bench bench;
-  check_pointwise(bench, {{2, 64, 5, 7}, {80, 64, 1, 1}, {2, 80, 5, 7}}, TN_OP_conv2d_grad_weight, 'x', 'y',
-                  'w');
+  check_pointwise(bench, TN_DTYPE_bf16, "matmul:amx", {{2, 64, 5, 7}, {80, 64, 1, 1}, {2, 80, 5, 7}},
+                  TN_OP_conv2d_grad_weight, 'x', 'y', 'w');
 }
 
 namespace {

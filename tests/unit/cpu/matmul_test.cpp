@@ -111,6 +111,17 @@ TEST_CASE("matmul: bf16 on tile registers takes what oneDNN takes") {
   options().clear();
 }
 
+TEST_CASE("matmul: f32 in strips takes what oneDNN takes") {
+  options()["prefer"] = "strips";
+  {
+    Bench bench;
+    if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);
+  }
+  check_all(TN_DTYPE_f32);
+  check_all(TN_DTYPE_f16);
+  options().clear();
+}
+
 TEST_CASE("matmul: one kernel on several streams at once") {
   Bench bench;
   if (!has_onednn(bench.device)) TENON_SKIP("onednn", no_onednn);

@@ -4,6 +4,7 @@
 // Invariant: a way that the machine or the build lacks is reported as a skip once, by the case that asks for all of them.
 #pragma once
 
+#include "onednn.hpp"
 #include "tensors.hpp"
 
 namespace cpu_test {
@@ -62,6 +63,13 @@ inline std::vector<Strategy> strategies() {
       tenon::test::report_skip("jit", engine_of_add(jit));
   }
   return out;
+}
+
+// Why products of f32 in strips cannot be tested, or nothing.
+inline std::string why_no_strips() {
+  if (!has_onednn(open_device())) return no_onednn;
+  const std::string add = engine_of_add({"jit", "avx512"});
+  return add == "jit:avx512" ? "" : add;
 }
 
 }  // namespace cpu_test

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// strips.cpp: the code of strips.hpp, for every number of rows.
+//
+// Invariant: no more of an operand is read than a strip has rows and columns; what is told ahead is never read.
+#include "../strips.hpp"
+
+#include "../isa.hpp"
+
+#include <xbyak/xbyak.h>
+
+#include <cstddef>
+#include <memory>
+
+namespace tenon::cpu {
+namespace {
+
+class StripCode final : public Xbyak::CodeGenerator {
+ public:
+  StripCode() : CodeGenerator(size_t{256} << 10, Xbyak::DontSetProtectRWE) {
+    for (uint32_t rows = 1; rows <= strip_rows; ++rows) {
+      for (const bool adds : {false, true}) {
+        align(64);
+        kernels_.of[rows][adds] = getCurr<StripKernels::Function>();
+        emit(static_cast<int>(rows), adds);
+      }
+    }
+    ready();
+    setProtectModeRE();
+  }
+
+  const StripKernels& kernels() const noexcept { return kernels_; }
+
+ private:
+  static constexpr int unrolled = 4;
+  static Xbyak::Zmm sum(int row, int half) { return Xbyak::Zmm(2 * row + half); }
+  static int at(size_t offset) { return static_cast<int>(offset); }
+
+  void emit(int rows, bool adds) {
+    load_job();
+    for (int i = 0; i < 2 * rows; ++i) vpxord(Xbyak::Zmm(i), Xbyak::Zmm(i), Xbyak::Zmm(i));
+    for (uint32_t i = 0; i < StripJob::stretches; ++i) emit_stretch(rows, i);
+    emit_rest(rows);
+    emit_results(rows, adds);
+    vzeroupper();
+    ret();
+  }
+
+  // Strides in bytes.
+  void load_job() {
+    mov(left_, ptr[job_ + at(offsetof(StripJob, left))]);
+    mov(right_, ptr[job_ + at(offsetof(StripJob, right))]);
+    mov(left_step_, ptr[job_ + at(offsetof(StripJob, left_step))]);
+    mov(right_step_, ptr[job_ + at(offsetof(StripJob, right_step))]);
+    mov(depth_, ptr[job_ + at(offsetof(StripJob, depth))]);
+    shl(left_step_, 2);
+    shl(right_step_, 2);
+  }
+
+  // As many steps as lines are told ahead, or as there are.
+  void emit_stretch(int rows, uint32_t index) {
+    const int base = at(offsetof(StripJob, ahead) + index * sizeof(Ahead));
+    Xbyak::Label next, end;
+    mov(count_, ptr[job_ + base + at(offsetof(Ahead, count))]);
+    cmp(count_, depth_);
+    cmovg(count_, depth_);
+    sub(depth_, count_);
+    test(count_, count_);
+    jz(end, T_NEAR);
+    mov(line_, ptr[job_ + base + at(offsetof(Ahead, at))]);
+    mov(line_step_, ptr[job_ + base + at(offsetof(Ahead, step))]);
+    L(next);
+    prefetcht1(ptr[line_]);
+    add(line_, line_step_);
+    emit_step(rows);
+    sub(count_, 1);
+    jnz(next, T_NEAR);
+    L(end);
+  }
+
+  void emit_rest(int rows) {
+    Xbyak::Label many, few, one, end;
+    L(many);
+    cmp(depth_, unrolled);
+    jl(few, T_NEAR);
+    for (int i = 0; i < unrolled; ++i) emit_step(rows);
+    sub(depth_, unrolled);
+    jmp(many, T_NEAR);
+    L(few);
+    test(depth_, depth_);
+    jz(end, T_NEAR);
+    L(one);
+    emit_step(rows);
+    sub(depth_, 1);
+    jnz(one, T_NEAR);
+    L(end);
+  }
+
+  void emit_step(int rows) {
+    vmovups(zmm28, ptr[right_]);
+    vmovups(zmm29, ptr[right_ + 64]);
+    for (int row = 0; row < rows; ++row) {
+      const int offset = row * at(sizeof(float));
+      if (row % 2 == 1) {
+        vfmadd231ps(sum(row, 0), zmm28, ptr_b[left_ + offset]);
+        vfmadd231ps(sum(row, 1), zmm29, ptr_b[left_ + offset]);
+      } else {
+        const Xbyak::Zmm each(30 + row / 2 % 2);
+        vbroadcastss(each, ptr[left_ + offset]);
+        vfmadd231ps(sum(row, 0), each, zmm28);
+        vfmadd231ps(sum(row, 1), each, zmm29);
+      }
+    }
+    add(left_, left_step_);
+    add(right_, right_step_);
+  }
+
+  void emit_results(int rows, bool adds) {
+    const Xbyak::Reg64 &to = left_, &row_bytes = left_step_;
+    mov(to, ptr[job_ + at(offsetof(StripJob, to))]);
+    mov(row_bytes, ptr[job_ + at(offsetof(StripJob, row))]);
+    shl(row_bytes, 2);
+    for (int row = 0; row < rows; ++row) {
+      for (int half = 0; half < 2; ++half) {
+        const auto place = ptr[to + 64 * half];
+        if (adds) vaddps(sum(row, half), sum(row, half), place);
+        vmovups(place, sum(row, half));
+      }
+      add(to, row_bytes);
+    }
+  }
+
+  const Xbyak::Reg64 job_ = rdi, left_ = rsi, right_ = rdx, left_step_ = rcx, right_step_ = r8, depth_ = r9,
+                     count_ = rax, line_ = r10, line_step_ = r11;
+  StripKernels kernels_;
+};
+
+}  // namespace
+
+const StripKernels* strip_kernels() noexcept {
+  if (!runs_avx512()) return nullptr;
+  static const std::unique_ptr<const StripCode> code = []() -> std::unique_ptr<const StripCode> {
+    try {
+      return std::make_unique<const StripCode>();
+    } catch (const std::exception&) {  // no pages that may be executed, or no memory
+      return nullptr;
+    }
+  }();
+  return code != nullptr ? &code->kernels() : nullptr;
+}
+
+}  // namespace tenon::cpu

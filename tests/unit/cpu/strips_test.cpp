@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// strips_test.cpp: products of f32 in strips of registers: every size around a strip and a block, what comes after the product, and
+// numbers that are none.
+//
+// Invariant: the reference sums in double; a result may be off by its own rounding and by depth units of Σ|a·b| in f32.
+#include "products.hpp"
+#include "strategies.hpp"
+
+using namespace cpu_test;
+
+namespace {
+
+constexpr uint32_t f32 = TN_DTYPE_f32;
+constexpr Engine engine{f32, "matmul:strips", 0x1p-20};
+
+// Products that go to the strips, whatever their size.
+struct Strips : Bench {
+  explicit Strips(const char* threads = "2") : Bench((prepare(threads), Bench())) {}
+  ~Strips() { options().clear(); }
+  static void prepare(const char* threads) {
+    options()["prefer"] = "strips";
+    options()["threads"] = threads;
+  }
+};
+
+void check(Bench& bench, const Product& p, Random& random) { check(bench, engine, p, random); }
+void check_after(Bench& bench, const Product& p, const After& after, Random& random) {
+  check_after(bench, engine, p, after, random);
+}
+
+Tensor random_tensor(const Dims& dims, Random& random) {
+  Tensor out(f32, dims);
+  randomize(out, random, false);
+  return out;
+}
+
+Tensor matrix_of(const Tensor& whole, int64_t index) {
+  Tensor out(whole.dtype, {whole.dims[1], whole.dims[2]});
+  for_each(out.dims, [&](const Dims& at) { out.set(at, whole.at({index, at[0], at[1]})); });
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("strips: every size around a strip, turned or not") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench;
+  Random random(tenon::test::seed());
+  const std::vector<int64_t> rows = {1, 2, 13, 14, 15, 27, 28, 29, 43},
+                             columns = {1, 2, 15, 16, 17, 31, 32, 33, 64, 65},
+                             depths = {1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 63, 65};
+  const auto each =
+      tenon::test::full_numbers_or<size_t>("depths for each pair of sizes", 4, depths.size() * 4);
+  size_t depth = 0;
+  for (const int64_t m : rows) {
+    for (const int64_t n : columns) {
+      for (size_t i = 0; i < each; ++i, ++depth)
+        check(bench, {m, depths[depth * 5 % depths.size()], n, depth % 4 > 1, depth % 2 > 0}, random);
+    }
+  }
+}
+
+TEST_CASE("strips: more rows, columns and depth than a block, none of them whole") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Random random(tenon::test::seed());
+  for (const char* threads : {"1", "3"}) {
+    Strips bench(threads);
+    check(bench, {301, 1'609, 371}, random);
+    check(bench, {523, 444, 97, true, true}, random);
+    check(bench, {70, 1'030, 601, true, false}, random);
+  }
+}
+
+TEST_CASE("strips: a deep product of few elements is summed in parts, and gives the same bits every time") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench("4");
+  Random random(tenon::test::seed());
+  for (const Product& p :
+       {Product{37, 5'003, 45}, Product{60, 4'100, 64, true, false}, Product{5, 2'100, 7, false, true}}) {
+    const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random);
+    const Kernel kernel = compile_product(bench, f32, p);
+    Tensor first(f32, {p.m, p.n});
+    bench.run(kernel, {&a, &b}, {&first});
+    CHECK(wrong(p, sums_of(p, a, b), first) == 0);
+    for (int i = 0; i < 10; ++i) {
+      Tensor again(f32, {p.m, p.n});
+      bench.run(kernel, {&a, &b}, {&again});
+      CHECK(again.bytes == first.bytes);
+    }
+  }
+}
+
+TEST_CASE("strips: infinities and NaN reach their row and column, and nothing beyond") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench;
+  Random random(tenon::test::seed());
+  const Number inf = std::numeric_limits<Number>::infinity(), nan = std::numeric_limits<Number>::quiet_NaN();
+  for (const Product& p : {Product{19, 33, 21}, Product{40, 1, 33}, Product{33, 47, 18, true, true}}) {
+    Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random), c(f32, {p.m, p.n});
+    a.set(p.turn_a ? Dims{p.k - 1, 3} : Dims{3, p.k - 1}, inf);
+    a.set(p.turn_a ? Dims{0, 5} : Dims{5, 0}, nan);
+    b.set(p.turn_b ? Dims{7, p.k - 1} : Dims{p.k - 1, 7}, -inf);
+    bench.run(compile_product(bench, f32, p), {&a, &b}, {&c});
+    CHECK(wrong(p, sums_of(p, a, b), c) == 0);
+    CHECK(std::isnan(c.at({5, 2})));
+    CHECK(std::isfinite(c.at({4, 2})));
+    CHECK(std::isinf(c.at({p.m - 1, 7})));
+    CHECK(std::isinf(c.at({3, p.n - 1})));
+  }
+}
+
+TEST_CASE("strips: bias, residual and activation come with the product, once on the whole sum") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench("4");
+  Random random(tenon::test::seed());
+  for (const auto& [op, tanh_form] : std::vector<std::pair<uint32_t, bool>>{{TN_OP_identity, false},
+                                                                            {TN_OP_relu, false},
+                                                                            {TN_OP_gelu, false},
+                                                                            {TN_OP_gelu, true},
+                                                                            {TN_OP_sigmoid, false},
+                                                                            {TN_OP_tanh, false},
+                                                                            {TN_OP_silu, false}}) {
+    for (const bool bias : {false, true}) {
+      for (const bool residual : {false, true})
+        check_after(bench, {35, 7, 50}, {bias, residual, op, tanh_form}, random);
+    }
+    check_after(bench, {33, 1'200, 31}, {true, true, op, tanh_form}, random);
+  }
+  check_after(bench, {17, 3'000, 40}, {true, true, TN_OP_relu, false}, random);
+  check_after(bench, {300, 1'100, 350}, {true, true, TN_OP_gelu, false}, random);
+}
+
+TEST_CASE("strips: a constant operand is packed at compile, with the same bits and less workspace") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench;
+  Random random(tenon::test::seed());
+  const Product p{70, 90, 50};
+  const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random);
+  Tensor c(f32, {p.m, p.n}), again = c;
+  const Kernel bound = compile_product(bench, f32, p);
+  bench.run(bound, {&a, &b}, {&c});
+  FragmentBuilder f;
+  const uint32_t ia = f.input(f32, a.dims), ib = f.constant(f32, b.dims, b.bytes);
+  add_product(f, p, ia, ib, f.output(f32, c.dims));
+  const Kernel constant = compile(bench.device, f.fragment());
+  bench.run(constant, {&a}, {&again});
+  CHECK(again.bytes == c.bytes);
+  CHECK(info(bound).workspace_bytes - info(constant).workspace_bytes ==
+        90 * 64 * 4);  // 50 columns are two panels
+}
+
+TEST_CASE("strips: batches, and a broadcast matrix is packed once for all its products") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench;
+  Random random(tenon::test::seed());
+  const int64_t batch = 3;
+  for (const bool shared : {false, true}) {
+    const Product p{33, 40, 35, true, false};  // turned, so that the batch does not fold into the rows
+    const Tensor a = random_tensor({batch, p.k, p.m}, random),
+                 b = random_tensor(shared ? dims_b(p) : Dims{batch, p.k, p.n}, random);
+    Tensor c(f32, {batch, p.m, p.n});
+    FragmentBuilder f;
+    const uint32_t ia = f.input(f32, a.dims), ib = f.input(f32, b.dims);
+    add_product(f, p, ia, ib, f.output(f32, c.dims));
+    const Kernel kernel = compile(bench.device, f.fragment());
+    REQUIRE(std::string(info(kernel).engine) == engine.name);
+    bench.run(kernel, {&a, &b}, {&c});
+    for (int64_t i = 0; i < batch; ++i)
+      CHECK(wrong(p, sums_of(p, matrix_of(a, i), shared ? b : matrix_of(b, i)), matrix_of(c, i)) == 0);
+    if (shared) CHECK(info(kernel).workspace_bytes < (batch + 1) * 64 * 64 * 4);
+  }
+}
+
+TEST_CASE("strips: large products go to them without being asked, and no others do") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Bench bench;
+  const auto engine_of = [&](const Product& p) {
+    return std::string(info(compile_product(bench, f32, p)).engine);
+  };
+  CHECK(engine_of({1'024, 768, 768}) == engine.name);
+  CHECK(engine_of({64, 768, 768}) != engine.name);
+  CHECK(engine_of({256, 50'176, 64, true, false}) != engine.name);
+  options()["isa"] = "avx2";
+  Bench narrow;
+  CHECK(std::string(info(compile_product(narrow, f32, {1'024, 768, 768})).engine) != engine.name);
+  options().clear();
+}
