@@ -25,9 +25,9 @@ struct Gemm {
   std::array<int64_t, most_batch_dims> batch{};
   int64_t rows, columns, depth;
   GemmOperand a, b, c;
-  // What is computed on c before it is written; oneDNN only.
+  // What is computed on c before it is written; not by plain loops.
   Place bias{};      // nowhere, or dense columns of c's type
-  Place residual{};  // nowhere, or what lies as c does
+  Place residual{};  // nowhere, or what lies as c does, elsewhere
   uint32_t activation = TN_OP_identity;
   bool variant = false;  // gelu's tanh form
 };
