@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_vector.hpp: rows of 64 bytes as one value, on any processor, for the inner loops of attention.
+// attention_vector.hpp: rows of 64 bytes as one value, on any processor, for the inner loops of attention, and to turn what is packed.
 //
 // Compilers split such a value where registers are narrower, which costs little where each is used once, and much where sums stay in
-// registers: those are of the registers' own width. Files that include this are compiled with contraction.
+// registers: those are of the registers' own width. Loops that multiply and add are compiled with contraction.
 // Invariant: functions take and give vectors by reference, so no calling convention depends on the instruction set.
 #pragma once
 

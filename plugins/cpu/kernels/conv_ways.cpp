@@ -78,7 +78,7 @@ Status build(Builder& builder, const Conv& conv, ConvWay way, unsigned threads, 
       steps.push_back(amx_gemm(builder, *product_of(conv), threads));
       return {};
     case ConvWay::strips:
-      steps.push_back(strip_gemm(builder, *product_of(conv), threads));
+      strip_gemm(builder, *product_of(conv), threads, steps);
       return {};
     case ConvWay::product:
       return onednn_gemm(builder, *product_of(conv), true, threads, steps);

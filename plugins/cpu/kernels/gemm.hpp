@@ -51,10 +51,10 @@ Status onednn_gemm(Builder& builder, const Gemm& gemm, bool packs, unsigned thre
 bool has_amx_gemm(const Gemm& gemm) noexcept;
 std::unique_ptr<Step> amx_gemm(Builder& builder, const Gemm& gemm, unsigned threads);
 
-// The same of f32 in strips of registers, by generated code, where this processor and build have it; each element is summed in an order
-// that the shape and the number of threads set. [any-thread; may block; may throw bad_alloc]
+// The same of f32 in strips of registers, by generated code, where this processor and build have it and options let it (`isa`, `engine`); each element is summed in an order
+// that the shape and the number of threads set. Appended to `steps`. [any-thread; may block; may throw bad_alloc]
 bool has_strip_gemm(const Gemm& gemm) noexcept;
-std::unique_ptr<Step> strip_gemm(Builder& builder, const Gemm& gemm, unsigned threads);
+void strip_gemm(Builder& builder, const Gemm& gemm, unsigned threads, Steps& steps);
 // Whether that is the table's way.
 bool suits_strips(const Gemm& gemm) noexcept;
 

@@ -3,12 +3,17 @@
 //
 // What a strip needs next is fetched while it is computed: lines of its result, the next right panel, the next left rows.
 // Invariant: each element is summed over the depth in an order that depends on the shape and the number of threads alone.
+#include "move.hpp"
 #include "strip_blocking.hpp"
 #include "strip_finish.hpp"
 #include "strip_operand.hpp"
 #include "tasks.hpp"
+#include "tiles.hpp"
 
 namespace tenon::cpu {
+
+#if defined(__x86_64__)
+
 namespace {
 
 constexpr int64_t products_a_thread = int64_t{1} << 18;  // below, another thread costs more than it brings
@@ -18,6 +23,10 @@ uint64_t slots_of(const Gemm& gemm, const StripBlocking& blocking, unsigned thre
   const int64_t products = static_cast<int64_t>(products_of(gemm)) * gemm.rows * gemm.columns * gemm.depth;
   const auto worth = static_cast<uint64_t>(products / products_a_thread);
   return std::clamp<uint64_t>(std::min(worth, blocking.tasks()), 1, std::max(1u, threads));
+}
+
+bool has_epilogue(const Gemm& gemm) noexcept {
+  return gemm.bias != Place{} || gemm.residual != Place{} || gemm.activation != TN_OP_identity;
 }
 
 // Panels [row, row_end) × [column, column_end) of one product, and where their sums go.
@@ -35,8 +44,7 @@ class StripGemm final : public Step {
   StripGemm(Builder& builder, const Gemm& gemm, const StripKernels& kernels, unsigned threads)
       : gemm_(gemm),
         kernels_(kernels),
-        finish_(strip_finish(gemm.activation, gemm.variant)),
-        finishes_(gemm.bias != Place{} || gemm.residual != Place{} || gemm.activation != TN_OP_identity),
+        finish_(has_epilogue(gemm) ? strip_finish(gemm.activation, gemm.variant) : nullptr),
         depth_(gemm),
         results_(gemm, gemm.c),
         left_panels_(gemm, StripPanels::Side::left, depth_),
@@ -44,11 +52,9 @@ class StripGemm final : public Step {
         blocking_(products_of(gemm), left_panels_.count(), right_panels_.count(), depth_, threads),
         slots_(slots_of(gemm, blocking_, threads)),
         left_(builder, left_panels_, gemm.a.place,
-              blocking_.column_blocks == 1 && !left_panels_.matrices().are_shared(), blocking_.rows, depth_,
-              slots_),
+              blocking_.column_blocks == 1 && !left_panels_.matrices().are_shared(), blocking_.rows, slots_),
         right_(builder, right_panels_, gemm.b.place,
-               blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared(), blocking_.columns, depth_,
-               slots_),
+               blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared(), blocking_.columns, slots_),
         edges_(builder.scratch(slots_ * edge_elements * sizeof(float))) {
     if (blocking_.parts > 1)
       parts_ = builder.scratch(products_of(gemm) * blocking_.parts * part_elements() * sizeof(float));
@@ -95,9 +101,9 @@ class StripGemm final : public Step {
     index /= blocking_.row_blocks;
     const auto column = static_cast<uint32_t>(index % blocking_.column_blocks) * blocking_.columns;
     return {.product = index / blocking_.column_blocks,
-            .row = std::min(row, left_panels_.count()),
+            .row = row,
             .row_end = std::min(row + blocking_.rows, left_panels_.count()),
-            .column = std::min(column, right_panels_.count()),
+            .column = column,
             .column_end = std::min(column + blocking_.columns, right_panels_.count())};
   }
 
@@ -161,7 +167,7 @@ class StripGemm final : public Step {
       kernel(&job);
       copy(edge, strip_columns, to, sums.row, rows, columns);
     }
-    if (walk.is_last && finishes_) finish_(finished(run, to, walk.block.product, row, column, rows, columns));
+    if (walk.is_last && finish_ != nullptr) finish_(finished(run, to, walk.block.product, row, column, rows, columns));
   }
 
   static void copy(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows,
@@ -206,13 +212,12 @@ class StripGemm final : public Step {
       const float* const from = own.at + row * own.row;
       for (int64_t j = 0; j < gemm_.columns; ++j) to[j] = part == 0 ? from[j] : to[j] + from[j];
     }
-    if (finishes_) finish_(finished(run, to, product, row, 0, 1, gemm_.columns));
+    if (finish_ != nullptr) finish_(finished(run, to, product, row, 0, 1, gemm_.columns));
   }
 
   Gemm gemm_;
   const StripKernels& kernels_;
   StripFinish finish_;
-  bool finishes_;
   DepthBlocks depth_;
   Matrices results_;
   StripPanels left_panels_, right_panels_;
@@ -222,6 +227,29 @@ class StripGemm final : public Step {
   Place edges_, parts_{};
 };
 
+// A strip of rows is half as many numbers side by side as a panel of columns, so packing costs less the fewer rows there are; the
+// result of a deep product is small beside its operands, and is turned in no time.
+bool is_quicker_turned(const Gemm& gemm) noexcept {
+  return DepthBlocks::is_deep(gemm) && gemm.batch_rank == 0 && gemm.rows > gemm.columns && !has_epilogue(gemm);
+}
+
+// The product with its sides exchanged, to memory of its own.
+Gemm turned(Builder& builder, const Gemm& gemm) {
+  const auto across = [](GemmOperand operand) {
+    std::swap(operand.row, operand.column);
+    return operand;
+  };
+  Gemm out = gemm;
+  std::swap(out.rows, out.columns);
+  out.a = across(gemm.b);
+  out.b = across(gemm.a);
+  out.c = {.place = builder.scratch(static_cast<uint64_t>(gemm.rows * gemm.columns) * sizeof(float)),
+           .dtype = TN_DTYPE_f32,
+           .row = gemm.rows,
+           .column = 1};
+  return out;
+}
+
 }  // namespace
 
 #if !TENON_CPU_JIT
@@ -229,12 +257,33 @@ const StripKernels* strip_kernels() noexcept { return nullptr; }
 #endif
 
 bool has_strip_gemm(const Gemm& gemm) noexcept {
-  return gemm.a.dtype == TN_DTYPE_f32 && gemm.b.dtype == TN_DTYPE_f32 && gemm.c.dtype == TN_DTYPE_f32 &&
-         strip_kernels() != nullptr;
+  const bool allowed =
+      runs_avx512() && tile_engine.load(std::memory_order_relaxed) != TileEngine::interpreter;
+  return allowed && gemm.a.dtype == TN_DTYPE_f32 && gemm.b.dtype == TN_DTYPE_f32 &&
+         gemm.c.dtype == TN_DTYPE_f32 && strip_kernels() != nullptr;
 }
 
-std::unique_ptr<Step> strip_gemm(Builder& builder, const Gemm& gemm, unsigned threads) {
-  return std::make_unique<StripGemm>(builder, gemm, *strip_kernels(), threads);
+void strip_gemm(Builder& builder, const Gemm& gemm, unsigned threads, Steps& steps) {
+  const StripKernels& kernels = *strip_kernels();
+  if (!is_quicker_turned(gemm)) {
+    steps.push_back(std::make_unique<StripGemm>(builder, gemm, kernels, threads));
+    return;
+  }
+  const Gemm other = turned(builder, gemm);
+  steps.push_back(std::make_unique<StripGemm>(builder, other, kernels, threads));
+  const std::array<int64_t, 2> dims{gemm.rows, gemm.columns}, from{1, gemm.rows}, to{gemm.c.row, 1};
+  steps.push_back(
+      move_step(other.c.place, View(TN_DTYPE_f32, dims, from), gemm.c.place, View(TN_DTYPE_f32, dims, to)));
 }
+
+#else
+
+bool has_strip_gemm(const Gemm& /*gemm*/) noexcept { return false; }
+
+void strip_gemm(Builder& /*builder*/, const Gemm& gemm, unsigned /*threads*/, Steps& steps) {
+  steps.push_back(plain_gemm(gemm));  // never asked for: there are no strips
+}
+
+#endif
 
 }  // namespace tenon::cpu

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // matmul.cpp: from a matmul node, and its epilogue, to a product that an engine takes: packed, cast, folded.
 //
-// f32 and bf16 are computed as they are, by oneDNN or on tile registers (gemm_ways.cpp); f16, and bf16 where the processor
+// f32 and bf16 are computed as they are, by oneDNN or by kernels of our own (gemm_ways.cpp); f16, and bf16 where the processor
 // lacks AVX-512 or may not use it, or the depth is odd, are computed in f32; f64 runs in plain loops.
 // Invariant: an operand that no engine reads as it lies is first copied to dense memory in the workspace.
 #include "matmul.hpp"

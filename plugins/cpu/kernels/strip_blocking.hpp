@@ -24,6 +24,11 @@ class DepthBlocks {
     const int64_t blocks = (depth_ + most - 1) / most;
     block_ = (depth_ + blocks - 1) / blocks;
   }
+  // Of few elements and great depth.
+  static bool is_deep(const Gemm& gemm) noexcept {
+    const int64_t elements = static_cast<int64_t>(products_of(gemm)) * gemm.rows * gemm.columns;
+    return elements <= cached && gemm.depth >= 2 * std::max({most_steps, gemm.rows, gemm.columns});
+  }
   bool is_deep() const noexcept { return deep_; }
   uint32_t count() const noexcept { return static_cast<uint32_t>((depth_ + block_ - 1) / block_); }
   int64_t largest() const noexcept { return block_; }
@@ -32,14 +37,9 @@ class DepthBlocks {
 
  private:
   static constexpr int64_t most_steps =
-      1024;  // a left panel is 56 KiB, and sums are read and written again once for so many
+      1024;  // a left panel is 64 KiB, and sums are read and written again once for so many
   static constexpr int64_t least_deep = 128, deep_cached = int64_t{1} << 17;
   static constexpr int64_t cached = int64_t{1} << 18;  // elements: 1 MiB
-  static bool is_deep(const Gemm& gemm) noexcept {
-    const int64_t elements = static_cast<int64_t>(products_of(gemm)) * gemm.rows * gemm.columns;
-    return elements <= cached && gemm.depth >= 2 * std::max({most_steps, gemm.rows, gemm.columns});
-  }
-
   int64_t depth_, block_;
   bool deep_;
 };

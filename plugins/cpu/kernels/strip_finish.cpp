@@ -8,6 +8,8 @@
 
 #include <tenon/fragment.h>
 
+#include <type_traits>
+
 namespace tenon::cpu {
 namespace {
 

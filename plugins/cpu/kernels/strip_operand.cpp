@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // strip_operand.cpp: where panels are, and how they get there.
+//
+// Invariant: nothing beyond an operand's elements is read, and no two tasks write the same line.
 #include "strip_operand.hpp"
 
 #if defined(__x86_64__)
@@ -7,6 +9,9 @@
 #include "attention_vector.hpp"
 
 #include <immintrin.h>
+
+#include <algorithm>
+#include <memory>
 
 namespace tenon::cpu {
 namespace {
@@ -147,19 +152,18 @@ const float* StripOperand::bring(const Run& run, uint64_t slot, uint64_t product
   return room;
 }
 
-Ahead StripOperand::ahead(const Run& run, uint64_t product, uint32_t block, uint32_t first, uint32_t end,
+Lines StripOperand::ahead(const Run& run, uint64_t product, uint32_t block, uint32_t first, uint32_t end,
                           int64_t index, int64_t count) const noexcept {
   constexpr int64_t line = 16;  // floats
-  if (when_ != When::within || block == depth_.count()) return {};
+  if (when_ != When::within) return {};
   const float* const from = panels_.source_of(values(run), panels_.matrices().of(product), block, first);
-  const int64_t items = panels_.item(end) - panels_.item(first), depth = depth_.size(block);
+  const int64_t items = panels_.item(end) - panels_.item(first), depth = panels_.depth().size(block);
   if (panels_.are_gapless(first, end)) {
     const int64_t lines = items * depth / line, begin = lines * index / count;
     return {from + begin * line, 64, lines * (index + 1) / count - begin};
   }
-  if (panels_.items_are_near()) return {};
-  // An item each.
-  return {from + index * panels_.item_stride(), 64, index < items ? depth / line + 1 : 0};
+  if (panels_.items_are_near() || index >= items) return {};
+  return {from + index * panels_.item_stride(), 64, depth / line + 1};
 }
 
 }  // namespace tenon::cpu

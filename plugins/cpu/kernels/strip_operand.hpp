@@ -24,6 +24,7 @@ class StripPanels {
                                : std::min<int64_t>(int64_t{panel} * strip_columns, items_);
   }
   int64_t items(uint32_t panel) const noexcept { return item(panel + 1) - item(panel); }
+  const DepthBlocks& depth() const noexcept { return depth_; }
   const Matrices& matrices() const noexcept { return matrices_; }
   bool items_are_near() const noexcept { return item_stride_ == 1; }
   int64_t item_stride() const noexcept { return item_stride_; }
@@ -74,7 +75,7 @@ class StripOperand {
   // `read_once`: no two tasks read the same panel, of which a task reads `most` at a time. Workspace is taken from the builder.
   // [may throw bad_alloc]
   StripOperand(Builder& builder, const StripPanels& panels, const Place& given, bool read_once, uint32_t most,
-               const DepthBlocks& depth, uint64_t slots);
+               uint64_t slots);
 
   // What is packed before the first task, as so many tasks of its own. [worker thread; does not block; cannot fail]
   uint64_t tasks() const noexcept { return when_ == When::first ? panels_.tasks() : 0; }
@@ -84,11 +85,11 @@ class StripOperand {
   // cannot fail]
   const float* bring(const Run& run, uint64_t slot, uint64_t product, uint32_t block, uint32_t first,
                      uint32_t end) const noexcept;
-  // What the next bring() of a task that goes on with block `block` will read, a share of it: the one of `index` of `count`. Nothing
-  // where that is small, or too scattered to tell.
-  Ahead ahead(const Run& run, uint64_t product, uint32_t block, uint32_t first, uint32_t end, int64_t index,
+  // Lines that the next bring() of a task will read, of block `block`, for its strip `index` of `count` to tell ahead: a share of what
+  // lies without gaps; of items that are turned, one each, and none for those that outnumber the strips.
+  Lines ahead(const Run& run, uint64_t product, uint32_t block, uint32_t first, uint32_t end, int64_t index,
               int64_t count) const noexcept;
-  // Whether panels lie in memory that is farther than the second cache.
+  // Whether panels are there before the first task, and not brought by it.
   bool is_packed() const noexcept { return when_ != When::within; }
 
  private:
@@ -101,7 +102,6 @@ class StripOperand {
   Place constant_panels(Builder& builder) const;
 
   StripPanels panels_;
-  DepthBlocks depth_;
   Place given_;
   When when_;
   uint64_t slot_elements_;

@@ -16,7 +16,7 @@ inline constexpr uint32_t strip_rows = 14, strip_columns = 32;
 inline constexpr uint32_t strip_pitch = 16;  // of packed rows: a line a step
 
 // What the second cache is told to fetch meanwhile, a line with each step of depth; addresses need not be anyone's.
-struct Ahead {
+struct Lines {
   const void* at = nullptr;
   int64_t step = 64;  // in bytes
   int64_t count = 0;
@@ -30,7 +30,7 @@ struct StripJob {
   int64_t depth;
   float* to;    // strip_columns side by side
   int64_t row;  // from one row of `to` to the next
-  Ahead ahead[stretches];
+  Lines ahead[stretches];
 };
 
 struct StripKernels {
@@ -38,8 +38,8 @@ struct StripKernels {
   Function of[strip_rows + 1][2] = {};  // [rows][whether what is there is added to]
 };
 
-// nullptr where this processor, or build, or system has none (AVX-512, TENON_CPU_JIT, pages for code). Of one processor always the
-// same. [any-thread; may block; cannot fail]
+// nullptr where this processor, or build, or system has none (AVX-512, TENON_CPU_JIT, pages for code); whatever options say, and
+// always the same. [any-thread; may block; cannot fail]
 const StripKernels* strip_kernels() noexcept;
 
 }  // namespace tenon::cpu

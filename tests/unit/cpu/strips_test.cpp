@@ -76,7 +76,8 @@ TEST_CASE("strips: a deep product of few elements is summed in parts, and gives 
   Strips bench("4");
   Random random(tenon::test::seed());
   for (const Product& p :
-       {Product{37, 5'003, 45}, Product{60, 4'100, 64, true, false}, Product{5, 2'100, 7, false, true}}) {
+       {Product{37, 5'003, 45}, Product{60, 4'100, 64, true, false}, Product{5, 2'100, 7, false, true},
+                           Product{120, 2'300, 33, true, false}, Product{50, 2'050, 20, false, true}}) {
     const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random);
     const Kernel kernel = compile_product(bench, f32, p);
     Tensor first(f32, {p.m, p.n});

@@ -9,6 +9,8 @@
 #include <xbyak/xbyak.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <memory>
 
 namespace tenon::cpu {
@@ -58,16 +60,16 @@ class StripCode final : public Xbyak::CodeGenerator {
 
   // As many steps as lines are told ahead, or as there are.
   void emit_stretch(int rows, uint32_t index) {
-    const int base = at(offsetof(StripJob, ahead) + index * sizeof(Ahead));
+    const int base = at(offsetof(StripJob, ahead) + index * sizeof(Lines));
     Xbyak::Label next, end;
-    mov(count_, ptr[job_ + base + at(offsetof(Ahead, count))]);
+    mov(count_, ptr[job_ + base + at(offsetof(Lines, count))]);
     cmp(count_, depth_);
     cmovg(count_, depth_);
     sub(depth_, count_);
     test(count_, count_);
     jz(end, T_NEAR);
-    mov(line_, ptr[job_ + base + at(offsetof(Ahead, at))]);
-    mov(line_step_, ptr[job_ + base + at(offsetof(Ahead, step))]);
+    mov(line_, ptr[job_ + base + at(offsetof(Lines, at))]);
+    mov(line_step_, ptr[job_ + base + at(offsetof(Lines, step))]);
     L(next);
     prefetcht1(ptr[line_]);
     add(line_, line_step_);
@@ -137,8 +139,8 @@ class StripCode final : public Xbyak::CodeGenerator {
 }  // namespace
 
 const StripKernels* strip_kernels() noexcept {
-  if (!runs_avx512()) return nullptr;
   static const std::unique_ptr<const StripCode> code = []() -> std::unique_ptr<const StripCode> {
+    if (processor_isa() < Isa::avx512) return nullptr;
     try {
       return std::make_unique<const StripCode>();
     } catch (const std::exception&) {  // no pages that may be executed, or no memory
