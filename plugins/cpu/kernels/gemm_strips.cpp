@@ -3,6 +3,7 @@
 //
 // What a strip needs next is fetched while it is computed: lines of its result, the next right panel, the next left rows.
 // Invariant: each element is summed over the depth in an order that depends on the shape and the number of threads alone.
+#include "isa.hpp"
 #include "move.hpp"
 #include "strip_blocking.hpp"
 #include "strip_finish.hpp"
@@ -54,7 +55,8 @@ class StripGemm final : public Step {
         left_(builder, left_panels_, gemm.a.place,
               blocking_.column_blocks == 1 && !left_panels_.matrices().are_shared(), blocking_.rows, slots_),
         right_(builder, right_panels_, gemm.b.place,
-               blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared(), blocking_.columns, slots_),
+               blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared(), blocking_.columns,
+               slots_),
         edges_(builder.scratch(slots_ * edge_elements * sizeof(float))) {
     if (blocking_.parts > 1)
       parts_ = builder.scratch(products_of(gemm) * blocking_.parts * part_elements() * sizeof(float));
@@ -167,7 +169,8 @@ class StripGemm final : public Step {
       kernel(&job);
       copy(edge, strip_columns, to, sums.row, rows, columns);
     }
-    if (walk.is_last && finish_ != nullptr) finish_(finished(run, to, walk.block.product, row, column, rows, columns));
+    if (walk.is_last && finish_ != nullptr)
+      finish_(finished(run, to, walk.block.product, row, column, rows, columns));
   }
 
   static void copy(const float* from, int64_t from_row, float* to, int64_t to_row, int64_t rows,
@@ -230,7 +233,8 @@ class StripGemm final : public Step {
 // A strip of rows is half as many numbers side by side as a panel of columns, so packing costs less the fewer rows there are; the
 // result of a deep product is small beside its operands, and is turned in no time.
 bool is_quicker_turned(const Gemm& gemm) noexcept {
-  return DepthBlocks::is_deep(gemm) && gemm.batch_rank == 0 && gemm.rows > gemm.columns && !has_epilogue(gemm);
+  return DepthBlocks::is_deep(gemm) && gemm.batch_rank == 0 && gemm.rows > gemm.columns &&
+         !has_epilogue(gemm);
 }
 
 // The product with its sides exchanged, to memory of its own.

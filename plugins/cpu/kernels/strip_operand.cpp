@@ -119,8 +119,8 @@ void StripPanels::copy_steps(const float* from, uint32_t first, uint32_t end, in
 }
 
 StripOperand::StripOperand(Builder& builder, const StripPanels& panels, const Place& given, bool read_once,
-                           uint32_t most, const DepthBlocks& depth, uint64_t slots)
-    : panels_(panels), depth_(depth), given_(given), slot_elements_(most * panels.elements(depth.largest())) {
+                           uint32_t most, uint64_t slots)
+    : panels_(panels), given_(given), slot_elements_(most * panels.elements(panels.depth().largest())) {
   // A part of each row, a page from the next, is slow to come by.
   const bool scattered = panels.items_are_near() && most < panels.count();
   when_ = given.kind == Place::Kind::constant ? When::compile

@@ -208,6 +208,27 @@ TEST_CASE("conv: a window of one pixel is a product in strips, and so are its gr
   check_pointwise(TN_DTYPE_f32, "strips");
 }
 
+TEST_CASE("conv: large one-pixel windows in f32 go to strips without being asked") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Bench bench;
+  const Pointwise p{{1, 256, 64, 64}, {256, 256, 1, 1}, {1, 256, 64, 64}};
+  const auto engine_of = [&](uint32_t op, char a, char b, char c) {
+    FragmentBuilder f;
+    const auto strides = [&](char which) { return which == 'w' ? Dims{} : channels_last(p.dims_of(which)); };
+    const uint32_t left = f.input(TN_DTYPE_f32, p.dims_of(a), strides(a)),
+                   right = f.input(TN_DTYPE_f32, p.dims_of(b), strides(b));
+    auto& node = f.node(op, {left, right}, {f.output(TN_DTYPE_f32, p.dims_of(c), strides(c))});
+    node.integers("dilation", {1, 1}).integer("groups", 1);
+    if (c == 'x') node.integers("input_shape", p.x);
+    node.integers("pad", {0, 0, 0, 0}).integers("stride", {1, 1});
+    if (c == 'w') node.integers("weight_shape", p.w);
+    return std::string(info(compile(bench.device, f.fragment())).engine);
+  };
+  CHECK(engine_of(TN_OP_conv2d, 'x', 'w', 'y') == "matmul:strips");
+  CHECK(engine_of(TN_OP_conv2d_grad_data, 'y', 'w', 'x') == "matmul:strips");
+  CHECK(engine_of(TN_OP_conv2d_grad_weight, 'x', 'y', 'w') != "matmul:strips");  // of 256 rows
+}
+
 TEST_CASE("conv: the gradient of many channels' one-pixel weights goes to the tiles without being asked") {
   if (const char* why = why_no_tiles()) TENON_SKIP("amx", why);
   Bench bench;

@@ -6,6 +6,9 @@
 
 #include "tensors.hpp"
 
+#include <cmath>
+#include <functional>
+
 namespace cpu_test {
 
 // What computes products, and how far off its activations may be, of their value.
@@ -56,7 +59,7 @@ inline void add_product(FragmentBuilder& f, const Product& p, uint32_t a, uint32
   f.node(TN_OP_matmul, {a, b}, {c}).integer("transpose_a", p.turn_a).integer("transpose_b", p.turn_b);
 }
 
-inline Kernel compile_product(Bench& bench, uint32_t dtype, const Product& p) {
+inline Kernel compile_product(const Bench& bench, uint32_t dtype, const Product& p) {
   FragmentBuilder f;
   const uint32_t a = f.input(dtype, dims_a(p)), b = f.input(dtype, dims_b(p));
   add_product(f, p, a, b, f.output(dtype, {p.m, p.n}));

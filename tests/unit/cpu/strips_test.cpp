@@ -6,6 +6,9 @@
 #include "products.hpp"
 #include "strategies.hpp"
 
+#include <cstring>
+#include <thread>
+
 using namespace cpu_test;
 
 namespace {
@@ -77,7 +80,7 @@ TEST_CASE("strips: a deep product of few elements is summed in parts, and gives 
   Random random(tenon::test::seed());
   for (const Product& p :
        {Product{37, 5'003, 45}, Product{60, 4'100, 64, true, false}, Product{5, 2'100, 7, false, true},
-                           Product{120, 2'300, 33, true, false}, Product{50, 2'050, 20, false, true}}) {
+        Product{120, 2'300, 33, true, false}, Product{50, 2'050, 20, false, true}}) {
     const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random);
     const Kernel kernel = compile_product(bench, f32, p);
     Tensor first(f32, {p.m, p.n});
@@ -168,21 +171,129 @@ TEST_CASE("strips: batches, and a broadcast matrix is packed once for all its pr
     bench.run(kernel, {&a, &b}, {&c});
     for (int64_t i = 0; i < batch; ++i)
       CHECK(wrong(p, sums_of(p, matrix_of(a, i), shared ? b : matrix_of(b, i)), matrix_of(c, i)) == 0);
-    if (shared) CHECK(info(kernel).workspace_bytes < (batch + 1) * 64 * 64 * 4);
+    if (shared)
+      CHECK(info(kernel).workspace_bytes <
+            batch * p.k * 64 * sizeof(float));  // less than three packed copies of b
   }
+}
+
+TEST_CASE("strips: batches over several blocks, of depth and of rows, and in parts") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench("4");
+  Random random(tenon::test::seed());
+  const int64_t batch = 2;
+  for (const Product& p : {Product{190, 1'300, 150}, Product{37, 2'100, 45, true, true},
+                           Product{150, 1'100, 190, true, false}}) {
+    const auto dims = [&](const Dims& of) { return Dims{batch, of[0], of[1]}; };
+    const Tensor a = random_tensor(dims(dims_a(p)), random), b = random_tensor(dims(dims_b(p)), random);
+    Tensor c(f32, {batch, p.m, p.n});
+    FragmentBuilder f;
+    const uint32_t ia = f.input(f32, a.dims), ib = f.input(f32, b.dims);
+    add_product(f, p, ia, ib, f.output(f32, c.dims));
+    bench.run(compile(bench.device, f.fragment()), {&a, &b}, {&c});
+    for (int64_t i = 0; i < batch; ++i)
+      CHECK(wrong(p, sums_of(p, matrix_of(a, i), matrix_of(b, i)), matrix_of(c, i)) == 0);
+  }
+}
+
+TEST_CASE("strips: rows of the result lie apart, and constants are packed on either side") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench;
+  Random random(tenon::test::seed());
+  const Product p{45, 1'300, 50, true, true};
+  const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random);
+  const Sums sums = sums_of(p, a, b);
+  for (const bool left : {false, true}) {
+    Tensor c(f32, {p.m, p.n}, {p.n + 7, 1});
+    FragmentBuilder f;
+    const uint32_t ia = left ? f.constant(f32, a.dims, a.bytes) : f.input(f32, a.dims),
+                   ib = left ? f.input(f32, b.dims) : f.constant(f32, b.dims, b.bytes);
+    add_product(f, p, ia, ib, f.output(f32, c.dims, c.strides));
+    const Kernel kernel = compile(bench.device, f.fragment());
+    REQUIRE(std::string(info(kernel).engine) == engine.name);
+    bench.run(kernel, {left ? &b : &a}, {&c});
+    CHECK(wrong(p, sums, c) == 0);
+  }
+}
+
+TEST_CASE("strips: what follows a product gives the bits that nodes of their own give") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench;
+  Random random(tenon::test::seed());
+  const Product p{30, 1'100, 70};
+  const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random),
+               bias = random_tensor({p.n}, random), residual = random_tensor({p.m, p.n}, random);
+  for (const uint32_t op : {TN_OP_relu, TN_OP_sigmoid, TN_OP_tanh, TN_OP_silu}) {
+    Tensor product(f32, {p.m, p.n}), apart = product, fused = product;
+    const auto follow = [&](FragmentBuilder& f, uint32_t value) {
+      const uint32_t biased = f.tensor(f32, product.dims), summed = f.tensor(f32, product.dims);
+      f.node(TN_OP_add, {value, f.input(f32, bias.dims)}, {biased});
+      f.node(TN_OP_add, {biased, f.input(f32, residual.dims)}, {summed});
+      f.node(op, {summed}, {f.output(f32, product.dims)});
+    };
+    FragmentBuilder whole, after;
+    const uint32_t ia = whole.input(f32, a.dims), ib = whole.input(f32, b.dims),
+                   ic = whole.tensor(f32, product.dims);
+    add_product(whole, p, ia, ib, ic);
+    follow(whole, ic);
+    const Kernel kernel = compile(bench.device, whole.fragment());
+    REQUIRE(std::string(info(kernel).engine) == engine.name);
+    bench.run(kernel, {&a, &b, &bias, &residual}, {&fused});
+    bench.run(compile_product(bench, f32, p), {&a, &b}, {&product});
+    follow(after, after.input(f32, product.dims));
+    bench.run(compile(bench.device, after.fragment()), {&product, &bias, &residual}, {&apart});
+    CHECK(fused.bytes == apart.bytes);
+  }
+}
+
+TEST_CASE("strips: one kernel on several streams at once") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  Strips bench("3");
+  Random random(tenon::test::seed());
+  const Product p{120, 2'100, 90};
+  const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random);
+  const Kernel kernel = compile_product(bench, f32, p);
+  Tensor expected(f32, {p.m, p.n});
+  bench.run(kernel, {&a, &b}, {&expected});
+  std::vector<std::thread> callers;
+  std::vector<Tensor> results(4, Tensor(f32, {p.m, p.n}));
+  for (Tensor& result : results) {
+    callers.emplace_back([&] {
+      const Stream own = make_stream(bench.device);
+      const Memory room = allocate(bench.device, info(kernel).workspace_bytes),
+                   in = allocate(bench.device, a.bytes.size() + b.bytes.size()),
+                   out = allocate(bench.device, result.bytes.size());
+      std::memcpy(address(in), a.bytes.data(), a.bytes.size());
+      std::memcpy(address(in) + a.bytes.size(), b.bytes.data(), b.bytes.size());
+      const tn_span bindings[] = {span(in, 0, a.bytes.size()), span(in, a.bytes.size(), b.bytes.size()),
+                                  span(out, 0, result.bytes.size())};
+      const tn_span workspace = span(room, 0, info(kernel).workspace_bytes);
+      for (int i = 0; i < 20; ++i) launch(kernel, own, bindings, &workspace);
+      drain(own);
+      std::memcpy(result.bytes.data(), address(out), result.bytes.size());
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  for (const Tensor& result : results) CHECK(result.bytes == expected.bytes);
 }
 
 TEST_CASE("strips: large products go to them without being asked, and no others do") {
   if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
-  Bench bench;
-  const auto engine_of = [&](const Product& p) {
-    return std::string(info(compile_product(bench, f32, p)).engine);
+  const auto goes = [](const Bench& bench, const Product& p) {
+    return std::string(info(compile_product(bench, f32, p)).engine) == engine.name;
   };
-  CHECK(engine_of({1'024, 768, 768}) == engine.name);
-  CHECK(engine_of({64, 768, 768}) != engine.name);
-  CHECK(engine_of({256, 50'176, 64, true, false}) != engine.name);
-  options()["isa"] = "avx2";
-  Bench narrow;
-  CHECK(std::string(info(compile_product(narrow, f32, {1'024, 768, 768})).engine) != engine.name);
-  options().clear();
+  Bench bench;
+  // On either side of each bound: rows, columns, depth, all of them, and how deep for so few rows.
+  for (const Product& p : {Product{512, 1'024, 512}, Product{4'096, 1'024, 128}, Product{4'096, 128, 1'024},
+                           Product{512, 4'096, 512}})
+    CHECK_MESSAGE(goes(bench, p), words(p));
+  for (const Product& p : {Product{511, 1'200, 512}, Product{4'096, 1'024, 127}, Product{4'096, 127, 1'024},
+                           Product{512, 1'023, 512}, Product{512, 4'097, 512}})
+    CHECK_MESSAGE(!goes(bench, p), words(p));
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, std::string>>{{"isa", "avx2"}, {"engine", "interpreter"}}) {
+    options()[key] = value;
+    CHECK(!goes(Bench(), {1'024, 768, 768}));
+    options().clear();
+  }
 }
