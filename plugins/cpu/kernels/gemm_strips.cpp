@@ -53,10 +53,11 @@ class StripGemm final : public Step {
         blocking_(products_of(gemm), left_panels_.count(), right_panels_.count(), depth_, threads),
         slots_(slots_of(gemm, blocking_, threads)),
         left_(builder, left_panels_, gemm.a.place,
-              blocking_.column_blocks == 1 && !left_panels_.matrices().are_shared(), blocking_.rows, slots_),
+              blocking_.column_blocks == 1 && !left_panels_.matrices().are_shared(), blocking_.rows,
+              blocking_.columns, slots_),
         right_(builder, right_panels_, gemm.b.place,
                blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared(), blocking_.columns,
-               slots_),
+               blocking_.rows, slots_),
         edges_(builder.scratch(slots_ * edge_elements * sizeof(float))) {
     if (blocking_.parts > 1)
       parts_ = builder.scratch(products_of(gemm) * blocking_.parts * part_elements() * sizeof(float));
@@ -137,14 +138,12 @@ class StripGemm final : public Step {
   void each_strip(const Run& run, uint64_t slot, const Walk& walk, const float* left, const float* right,
                   const Sums& sums) const noexcept {
     const Block& block = walk.block;
-    const int64_t depth = depth_.size(walk.depth);
-    const uint64_t left_size = left_panels_.elements(depth), right_size = right_panels_.elements(depth);
-    StripJob job{.left_step = strip_pitch, .right_step = strip_columns, .depth = depth};
+    StripJob job{.left_step = left_.step(), .right_step = right_.step(), .depth = depth_.size(walk.depth)};
     int64_t index = 0;
     for (uint32_t j = block.column; j < block.column_end; ++j) {
-      job.right = right + (j - block.column) * right_size;
+      job.right = right + right_.offset(block.column, j, walk.depth);
       for (uint32_t i = block.row; i < block.row_end; ++i, ++index) {
-        job.left = left + (i - block.row) * left_size;
+        job.left = left + left_.offset(block.row, i, walk.depth);
         look_ahead(run, walk, i, j, index, job);
         strip(run, slot, walk, i, j, sums, job);
       }
@@ -156,7 +155,7 @@ class StripGemm final : public Step {
     const int64_t row = left_panels_.item(i), column = right_panels_.item(j), rows = left_panels_.items(i),
                   columns = right_panels_.items(j);
     float* const to = sums.at + row * sums.row + column;
-    const auto kernel = kernels_.of[rows][walk.adds];
+    const auto kernel = kernels_.of[left_.lies()][rows][walk.adds];
     if (columns == strip_columns || blocking_.parts > 1) {
       job.to = to, job.row = sums.row;
       for (int half = 0; half < 2; ++half) job.ahead[half] = {to + half * line, sums.row * 4, rows};
@@ -189,7 +188,10 @@ class StripGemm final : public Step {
       job.ahead[2] = {job.right + job.depth * strip_columns + first * line, 64,
                       lines * (at + 1) / rows - first};
     }
-    if (!walk.goes_on) return;
+    // Rows that lie without gaps: the strip after this one, when they are first met.
+    if (left_.lies() && j == block.column && left_.step() == job.depth)
+      job.ahead[3] = {job.left + left_panels_.items(i) * job.depth, 64, strip_rows * job.depth / line};
+    if (!walk.goes_on || left_.lies()) return;
     const uint32_t next = walk.depth + 1;
     job.ahead[3] = left_.ahead(run, block.product, next, block.row, block.row_end, index, rows * columns);
     if (!right_.is_packed())

@@ -67,6 +67,13 @@ StripPanels::StripPanels(const Gemm& gemm, Side side, const DepthBlocks& depth) 
       depth_stride_(side == Side::left ? gemm.a.column : gemm.b.row),
       panels_(static_cast<uint32_t>((items_ + most_items() - 1) / most_items())) {}
 
+bool StripPanels::may_lie(uint32_t reads) const noexcept {
+  // Turning a row costs as much as a few dozen columns gain by it; rows whole pages apart would share few sets of the first cache.
+  constexpr uint32_t few = 4;
+  constexpr int64_t page = 1024;
+  return side_ == Side::left && depth_stride_ == 1 && reads <= few && item_stride_ % page != 0;
+}
+
 uint64_t StripPanels::matrix_elements() const noexcept {
   uint64_t out = 0;
   for (uint32_t block = 0; block < depth_.count(); ++block) out += panels_ * elements(depth_.size(block));
@@ -119,18 +126,19 @@ void StripPanels::copy_steps(const float* from, uint32_t first, uint32_t end, in
 }
 
 StripOperand::StripOperand(Builder& builder, const StripPanels& panels, const Place& given, bool read_once,
-                           uint32_t most, uint64_t slots)
+                           uint32_t most, uint32_t reads, uint64_t slots)
     : panels_(panels), given_(given), slot_elements_(most * panels.elements(panels.depth().largest())) {
   // A part of each row, a page from the next, is slow to come by.
   const bool scattered = panels.items_are_near() && most < panels.count();
-  when_ = given.kind == Place::Kind::constant ? When::compile
-          : read_once && !scattered           ? When::within
-                                              : When::first;
-  if (when_ == When::compile)
-    packed_ = constant_panels(builder);
+  if (given.kind == Place::Kind::constant)
+    when_ = When::compile;
+  else if (panels.may_lie(reads))
+    when_ = When::never;
   else
-    packed_ =
-        builder.scratch((when_ == When::first ? panels.elements() : slots * slot_elements_) * sizeof(float));
+    when_ = read_once && !scattered ? When::within : When::first;
+  if (when_ == When::compile) packed_ = constant_panels(builder);
+  if (when_ == When::first) packed_ = builder.scratch(panels.elements() * sizeof(float));
+  if (when_ == When::within) packed_ = builder.scratch(slots * slot_elements_ * sizeof(float));
 }
 
 Place StripOperand::constant_panels(Builder& builder) const {
@@ -146,6 +154,7 @@ Place StripOperand::constant_panels(Builder& builder) const {
 const float* StripOperand::bring(const Run& run, uint64_t slot, uint64_t product, uint32_t block,
                                  uint32_t first, uint32_t end) const noexcept {
   const uint64_t matrix = panels_.matrices().of(product);
+  if (lies()) return panels_.source_of(values(run), matrix, block, first);
   if (when_ != When::within) return packed(run) + panels_.at(matrix, block, first);
   float* const room = packed(run) + slot * slot_elements_;
   panels_.pack(values(run), matrix, block, first, end, room);

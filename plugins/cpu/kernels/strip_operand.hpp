@@ -3,7 +3,7 @@
 //
 // A left panel is a strip of rows, a right one 32 columns. A constant is packed at compile; what several tasks read by all threads
 // before the first of them; what one task alone reads by that task, a block of depth at a time, so that it never leaves the second
-// cache.
+// cache. Rows that few columns meet are read where they lie.
 // Invariant: a slot's room is used by one worker at a time, and panels are packed by one.
 #pragma once
 
@@ -32,6 +32,8 @@ class StripPanels {
   bool are_gapless(uint32_t first, uint32_t end) const noexcept {
     return items_are_near() && depth_stride_ == item(end) - item(first);
   }
+  // Whether a kernel may read rows where they lie, so many times, as quickly as packed ones.
+  bool may_lie(uint32_t reads) const noexcept;
   int64_t packed_step() const noexcept { return side_ == Side::left ? strip_pitch : strip_columns; }
   // Elements of one panel over so much depth.
   uint64_t elements(int64_t depth) const noexcept { return static_cast<uint64_t>(depth * packed_step()); }
@@ -72,16 +74,16 @@ class StripPanels {
 
 class StripOperand {
  public:
-  // `read_once`: no two tasks read the same panel, of which a task reads `most` at a time. Workspace is taken from the builder.
-  // [may throw bad_alloc]
+  // `read_once`: no two tasks read the same panel, of which a task reads `most` at a time; each `reads` times. Workspace is taken
+  // from the builder. [may throw bad_alloc]
   StripOperand(Builder& builder, const StripPanels& panels, const Place& given, bool read_once, uint32_t most,
-               uint64_t slots);
+               uint32_t reads, uint64_t slots);
 
   // What is packed before the first task, as so many tasks of its own. [worker thread; does not block; cannot fail]
   uint64_t tasks() const noexcept { return when_ == When::first ? panels_.tasks() : 0; }
   void pack(const Run& run, uint64_t task) const noexcept { panels_.pack(values(run), task, packed(run)); }
 
-  // Panels [first, end) over a block of depth, one after another; valid until the slot asks again. [worker thread; does not block;
+  // Panels [first, end) over a block of depth, offset() apart; valid until the slot asks again. [worker thread; does not block;
   // cannot fail]
   const float* bring(const Run& run, uint64_t slot, uint64_t product, uint32_t block, uint32_t first,
                      uint32_t end) const noexcept;
@@ -89,11 +91,19 @@ class StripOperand {
   // lies without gaps; of items that are turned, one each, and none for those that outnumber the strips.
   Lines ahead(const Run& run, uint64_t product, uint32_t block, uint32_t first, uint32_t end, int64_t index,
               int64_t count) const noexcept;
+  // From the first panel brought to another, in elements.
+  int64_t offset(uint32_t first, uint32_t panel, uint32_t block) const noexcept {
+    if (lies()) return (panels_.item(panel) - panels_.item(first)) * panels_.item_stride();
+    return static_cast<int64_t>((panel - first) * panels_.elements(panels_.depth().size(block)));
+  }
+  int64_t step() const noexcept { return lies() ? panels_.item_stride() : panels_.packed_step(); }
+  // Whether panels are read where they lie, their items apart.
+  bool lies() const noexcept { return when_ == When::never; }
   // Whether panels are there before the first task, and not brought by it.
-  bool is_packed() const noexcept { return when_ != When::within; }
+  bool is_packed() const noexcept { return when_ == When::compile || when_ == When::first; }
 
  private:
-  enum class When { compile, first, within };
+  enum class When { never, compile, first, within };
 
   const float* values(const Run& run) const noexcept {
     return reinterpret_cast<const float*>(run.at(given_));

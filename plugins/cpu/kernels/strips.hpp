@@ -24,7 +24,8 @@ struct Lines {
 
 struct StripJob {
   static constexpr uint32_t stretches = 4;
-  const float* left;   // row r of step k is left[k * left_step + r]
+  const float*
+      left;  // row r of step k is left[k * left_step + r], of rows that lie apart left[k + r * left_step]
   const float* right;  // column j of step k is right[k * right_step + j]
   int64_t left_step, right_step;
   int64_t depth;
@@ -35,7 +36,8 @@ struct StripJob {
 
 struct StripKernels {
   using Function = void (*)(const StripJob* job);
-  Function of[strip_rows + 1][2] = {};  // [rows][whether what is there is added to]
+  // [whether rows of `left` lie apart][rows][whether what is there is added to]
+  Function of[2][strip_rows + 1][2] = {};
 };
 
 // nullptr where this processor, or build, or system has none (AVX-512, TENON_CPU_JIT, pages for code); whatever options say, and

@@ -8,6 +8,7 @@
 
 #include <xbyak/xbyak.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -21,9 +22,12 @@ class StripCode final : public Xbyak::CodeGenerator {
   StripCode() : CodeGenerator(size_t{256} << 10, Xbyak::DontSetProtectRWE) {
     for (uint32_t rows = 1; rows <= strip_rows; ++rows) {
       for (const bool adds : {false, true}) {
-        align(64);
-        kernels_.of[rows][adds] = getCurr<StripKernels::Function>();
-        emit(static_cast<int>(rows), adds);
+        for (const bool apart : {false, true}) {
+          align(64);
+          apart_ = apart;
+          kernels_.of[apart][rows][adds] = getCurr<StripKernels::Function>();
+          emit(static_cast<int>(rows), adds);
+        }
       }
     }
     ready();
@@ -38,12 +42,18 @@ class StripCode final : public Xbyak::CodeGenerator {
   static int at(size_t offset) { return static_cast<int>(offset); }
 
   void emit(int rows, bool adds) {
+    if (apart_) {
+      for (const Xbyak::Reg64& r : kept_) push(r);
+    }
     load_job();
     for (int i = 0; i < 2 * rows; ++i) vpxord(Xbyak::Zmm(i), Xbyak::Zmm(i), Xbyak::Zmm(i));
     for (uint32_t i = 0; i < StripJob::stretches; ++i) emit_stretch(rows, i);
     emit_rest(rows);
     emit_results(rows, adds);
     vzeroupper();
+    if (apart_) {
+      for (size_t i = kept_.size(); i-- > 0;) pop(kept_[i]);
+    }
     ret();
   }
 
@@ -56,6 +66,23 @@ class StripCode final : public Xbyak::CodeGenerator {
     mov(depth_, ptr[job_ + at(offsetof(StripJob, depth))]);
     shl(left_step_, 2);
     shl(right_step_, 2);
+    if (!apart_) return;
+    lea(count_, ptr[left_step_ + left_step_ * 2]);
+    for (size_t i = 0; i < kept_.size(); ++i) lea(kept_[i], ptr[third(i) + count_]);
+  }
+
+  // Rows that lie apart are reached from every third of them.
+  const Xbyak::Reg64& third(size_t i) const { return i == 0 ? left_ : kept_[i - 1]; }
+  Xbyak::RegExp left_at(int row) const {
+    if (!apart_) return left_ + row * at(sizeof(float));
+    const Xbyak::Reg64& base = third(static_cast<size_t>(row / 3));
+    return row % 3 == 0 ? Xbyak::RegExp(base) : base + left_step_ * (row % 3);
+  }
+  // A row that is reached by one register is multiplied from memory, so that neither loads nor instructions are too many.
+  bool from_memory(int row) const { return apart_ ? row % 3 == 0 : row % 2 == 1; }
+  void emit_left_step(int rows) {
+    if (!apart_) return add(left_, left_step_);
+    for (int row = 0; row < rows; row += 3) add(third(static_cast<size_t>(row / 3)), at(sizeof(float)));
   }
 
   // As many steps as lines are told ahead, or as there are.
@@ -101,18 +128,17 @@ class StripCode final : public Xbyak::CodeGenerator {
     vmovups(zmm28, ptr[right_]);
     vmovups(zmm29, ptr[right_ + 64]);
     for (int row = 0; row < rows; ++row) {
-      const int offset = row * at(sizeof(float));
-      if (row % 2 == 1) {
-        vfmadd231ps(sum(row, 0), zmm28, ptr_b[left_ + offset]);
-        vfmadd231ps(sum(row, 1), zmm29, ptr_b[left_ + offset]);
+      if (from_memory(row)) {
+        vfmadd231ps(sum(row, 0), zmm28, ptr_b[left_at(row)]);
+        vfmadd231ps(sum(row, 1), zmm29, ptr_b[left_at(row)]);
       } else {
         const Xbyak::Zmm each(30 + row / 2 % 2);
-        vbroadcastss(each, ptr[left_ + offset]);
+        vbroadcastss(each, ptr[left_at(row)]);
         vfmadd231ps(sum(row, 0), each, zmm28);
         vfmadd231ps(sum(row, 1), each, zmm29);
       }
     }
-    add(left_, left_step_);
+    emit_left_step(rows);
     add(right_, right_step_);
   }
 
@@ -133,6 +159,9 @@ class StripCode final : public Xbyak::CodeGenerator {
 
   const Xbyak::Reg64 job_ = rdi, left_ = rsi, right_ = rdx, left_step_ = rcx, right_step_ = r8, depth_ = r9,
                      count_ = rax, line_ = r10, line_step_ = r11;
+  // The second, third … third, where rows lie apart.
+  const std::array<Xbyak::Reg64, 4> kept_ = {rbx, rbp, r12, r13};
+  bool apart_ = false;
   StripKernels kernels_;
 };
 
