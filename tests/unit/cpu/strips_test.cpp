@@ -71,6 +71,8 @@ TEST_CASE("strips: more rows, columns and depth than a block, none of them whole
     check(bench, {301, 1'609, 371}, random);
     check(bench, {523, 444, 97, true, true}, random);
     check(bench, {70, 1'030, 601, true, false}, random);
+    check(bench, {301, 1'609, 71}, random);  // rows that few columns meet
+    check(bench, {205, 1'024, 33}, random);  // such rows, whole pages apart
   }
 }
 
@@ -283,11 +285,10 @@ TEST_CASE("strips: large products go to them without being asked, and no others 
     return std::string(info(compile_product(bench, f32, p)).engine) == engine.name;
   };
   Bench bench;
-  // On either side of each bound: rows, columns, depth, all of them, and how deep for so few rows.
-  for (const Product& p : {Product{512, 1'024, 512}, Product{4'096, 1'024, 128}, Product{4'096, 128, 1'024},
-                           Product{512, 4'096, 512}})
+  // On either side of each bound: rows, columns, depth, all of them, and how deep for so few.
+  for (const Product& p : {Product{512, 1'024, 512}, Product{32'768, 128, 64}, Product{512, 4'096, 512}})
     CHECK_MESSAGE(goes(bench, p), words(p));
-  for (const Product& p : {Product{511, 1'200, 512}, Product{4'096, 1'024, 127}, Product{4'096, 127, 1'024},
+  for (const Product& p : {Product{511, 1'200, 512}, Product{32'768, 160, 63}, Product{32'768, 127, 65},
                            Product{512, 1'023, 512}, Product{512, 4'097, 512}})
     CHECK_MESSAGE(!goes(bench, p), words(p));
   for (const auto& [key, value] :
