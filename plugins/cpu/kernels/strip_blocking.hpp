@@ -36,18 +36,19 @@ class DepthBlocks {
   int64_t size(uint32_t block) const noexcept { return std::min(block_, depth_ - first(block)); }
 
  private:
-  static constexpr int64_t most_steps =
-      1024;  // a left panel is 64 KiB, and sums are read and written again once for so many
-  static constexpr int64_t least_deep = 128, deep_cached = int64_t{1} << 17;
-  static constexpr int64_t cached = int64_t{1} << 18;  // elements: 1 MiB
+  // A left panel of so many is 64 KiB, and sums are read and written again once for each block.
+  static constexpr int64_t most_steps = 1024, least_deep = 128;
+  // Elements: 1 MiB of sums, and beside them 512 KiB of what a deep block reads.
+  static constexpr int64_t cached = int64_t{1} << 18, deep_cached = int64_t{1} << 17;
+
   int64_t depth_, block_;
   bool deep_;
 };
 
 struct StripBlocking {
   static constexpr int64_t most_left = int64_t{1} << 18;  // elements
-  static constexpr uint64_t enough =
-      32;  // pairs of panels; below, operands are read more than they are multiplied
+  // Pairs of panels; below, operands are read more than they are multiplied.
+  static constexpr uint64_t enough = 32;
   static constexpr uint32_t tasks_a_thread = 4;  // so that a disturbed thread costs little
 
   uint32_t rows, columns;  // of a task, in panels

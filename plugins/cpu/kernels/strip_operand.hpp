@@ -97,7 +97,7 @@ class StripOperand {
     return static_cast<int64_t>((panel - first) * panels_.elements(panels_.depth().size(block)));
   }
   int64_t step() const noexcept { return lies() ? panels_.item_stride() : panels_.packed_step(); }
-  // Whether panels are read where they lie, their items apart.
+  // Whether panels are read where they lie, rows that lie apart.
   bool lies() const noexcept { return when_ == When::never; }
   // Whether panels are there before the first task, and not brought by it.
   bool is_packed() const noexcept { return when_ == When::compile || when_ == When::first; }

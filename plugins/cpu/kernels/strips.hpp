@@ -2,7 +2,7 @@
 // strips.hpp: the inner loop of an f32 product: a strip of up to 14 rows by 32 columns whose sums stay in registers.
 //
 // Generated code (jit/strips.cpp), because a compiler moves sums to memory: 28 registers hold them, two the right operand's
-// numbers, two what half of the rows multiply them with; the other rows take theirs from memory, so that neither loads nor
+// numbers, two what part of the rows multiply them with; the other rows take theirs from memory, so that neither loads nor
 // instructions are what the sums wait for.
 // Invariant: each sum is made in the order of the depth, one rounding a step.
 #pragma once
@@ -24,8 +24,8 @@ struct Lines {
 
 struct StripJob {
   static constexpr uint32_t stretches = 4;
-  const float*
-      left;  // row r of step k is left[k * left_step + r], of rows that lie apart left[k + r * left_step]
+  // Row r of step k is left[k * left_step + r]; where rows lie apart, left[k + r * left_step].
+  const float* left;
   const float* right;  // column j of step k is right[k * right_step + j]
   int64_t left_step, right_step;
   int64_t depth;
