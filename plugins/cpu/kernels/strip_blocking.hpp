@@ -58,7 +58,7 @@ struct StripBlocking {
 
   StripBlocking(uint64_t batch, uint32_t row_panels, uint32_t column_panels, const DepthBlocks& depth,
                 unsigned threads) noexcept
-      : rows(row_panels), columns(column_panels), products(batch) {
+      : rows(row_panels), columns(column_panels), products(std::max<uint64_t>(batch, 1)) {
     const uint64_t wanted = threads > 1 ? uint64_t{tasks_a_thread} * threads : 1;
     if (!depth.is_deep()) {
       rows = std::min(
