@@ -58,15 +58,16 @@ struct StripBlocking {
 
   StripBlocking(uint64_t batch, uint32_t row_panels, uint32_t column_panels, const DepthBlocks& depth,
                 unsigned threads) noexcept
-      : rows(row_panels), columns(column_panels), products(std::max<uint64_t>(batch, 1)) {
+      : rows(row_panels), columns(column_panels), products(batch) {
     const uint64_t wanted = threads > 1 ? uint64_t{tasks_a_thread} * threads : 1;
     if (!depth.is_deep()) {
       rows = std::min(
           rows, static_cast<uint32_t>(std::max<int64_t>(1, most_left / (depth.largest() * strip_pitch))));
       cut_until(wanted, enough, row_panels, column_panels);
     }
-    if (blocks() < wanted)
-      parts = static_cast<uint32_t>(std::min<uint64_t>(depth.count(), (wanted + blocks() - 1) / blocks()));
+    const uint64_t whole = std::max<uint64_t>(blocks(), 1);
+    if (whole < wanted)
+      parts = static_cast<uint32_t>(std::min<uint64_t>(depth.count(), (wanted + whole - 1) / whole));
     cut_until((threads + parts - 1) / parts, 1, row_panels, column_panels);
     // As many blocks of nearly the same size.
     rows = (row_panels + row_blocks - 1) / row_blocks;
