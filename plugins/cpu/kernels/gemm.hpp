@@ -55,7 +55,11 @@ std::unique_ptr<Step> amx_gemm(Builder& builder, const Gemm& gemm, unsigned thre
 // that the shape and the number of threads set. Appended to `steps`. [any-thread; may block; may throw bad_alloc]
 bool has_strip_gemm(const Gemm& gemm) noexcept;
 void strip_gemm(Builder& builder, const Gemm& gemm, unsigned threads, Steps& steps);
-// Whether that is the table's way.
+// b in panels, for products of any number of rows with it: packed by a step that is appended, or at compile where it is constant. Where
+// it is, and such a product. [any-thread; may block; may throw bad_alloc]
+Place strip_pack(Builder& builder, const Gemm& gemm, unsigned threads, Steps& steps);
+std::unique_ptr<Step> strip_gemm(Builder& builder, const Gemm& gemm, const Place& packed, unsigned threads);
+// Whether strips are the table's way.
 bool suits_strips(const Gemm& gemm) noexcept;
 
 // Appends the steps of the product in the way that suits it best: by the builder's search, else by a table of shapes. All

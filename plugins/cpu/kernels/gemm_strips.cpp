@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // gemm_strips.cpp: products of f32 in strips of registers (strips.hpp): one task is a block of the result, or a part of its depth.
 //
+// Rows that are made a few at a time share the packed right operand, and are summed in one part, so that they have the bits of the whole.
 // What a strip needs next is fetched while it is computed: lines of its result, the next right panel, the next left rows.
 // Invariant: each element is summed over the depth in an order that depends on the shape and the number of threads alone.
 #include "isa.hpp"
@@ -42,11 +43,13 @@ struct Sums {
 
 class StripGemm final : public Step {
  public:
-  StripGemm(Builder& builder, const Gemm& gemm, const StripKernels& kernels, unsigned threads)
+  // `packed`: where a step before has packed b, or nowhere.
+  StripGemm(Builder& builder, const Gemm& gemm, const StripKernels& kernels, unsigned threads,
+            const Place& packed = {})
       : gemm_(gemm),
         kernels_(kernels),
         finish_(has_epilogue(gemm) ? strip_finish(gemm.activation, gemm.variant) : nullptr),
-        depth_(gemm),
+        depth_(gemm, packed != Place{}),
         results_(gemm, gemm.c),
         left_panels_(gemm, StripPanels::Side::left, depth_),
         right_panels_(gemm, StripPanels::Side::right, depth_),
@@ -55,9 +58,7 @@ class StripGemm final : public Step {
         left_(builder, left_panels_, gemm.a.place,
               blocking_.column_blocks == 1 && !left_panels_.matrices().are_shared(), blocking_.rows,
               blocking_.columns, slots_),
-        right_(builder, right_panels_, gemm.b.place,
-               blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared(), blocking_.columns,
-               blocking_.rows, slots_),
+        right_(packed != Place{} ? StripOperand(right_panels_, packed) : right_operand(builder)),
         edges_(builder.scratch(slots_ * edge_elements * sizeof(float))) {
     if (blocking_.parts > 1)
       parts_ = builder.scratch(products_of(gemm) * blocking_.parts * part_elements() * sizeof(float));
@@ -97,6 +98,11 @@ class StripGemm final : public Step {
   Sums result(const Run& run, uint64_t product) const noexcept {
     float* const values = reinterpret_cast<float*>(run.at(gemm_.c.place));
     return {values + results_.offset(results_.of(product)), gemm_.c.row};
+  }
+
+  StripOperand right_operand(Builder& builder) const {
+    const bool read_once = blocking_.row_blocks == 1 && !right_panels_.matrices().are_shared();
+    return {builder, right_panels_, gemm_.b.place, read_once, blocking_.columns, blocking_.rows, slots_};
   }
 
   Block block_at(uint64_t index) const noexcept {
@@ -232,6 +238,22 @@ class StripGemm final : public Step {
   Place edges_, parts_{};
 };
 
+// Brings the right operand into panels, for products that follow.
+class StripPack final : public Step {
+ public:
+  StripPack(const StripOperand& right, unsigned threads) : right_(right), threads_(threads) {}
+
+  std::string engine() const override { return "strips:pack"; }
+  Status run(const Run& run) const override {
+    run_tasks(run.team, threads_, right_.tasks(), [&](uint64_t, uint64_t task) { right_.pack(run, task); });
+    return {};
+  }
+
+ private:
+  StripOperand right_;
+  uint64_t threads_;
+};
+
 // A strip of rows is half as many numbers side by side as a panel of columns, so packing costs less the fewer rows there are; the
 // result of a deep product is small beside its operands, and is turned in no time.
 bool is_quicker_turned(const Gemm& gemm) noexcept {
@@ -282,12 +304,32 @@ void strip_gemm(Builder& builder, const Gemm& gemm, unsigned threads, Steps& ste
       move_step(other.c.place, View(TN_DTYPE_f32, dims, from), gemm.c.place, View(TN_DTYPE_f32, dims, to)));
 }
 
+Place strip_pack(Builder& builder, const Gemm& gemm, unsigned threads, Steps& steps) {
+  const StripPanels panels(gemm, StripPanels::Side::right, DepthBlocks(gemm, true));
+  const StripOperand right(builder, panels, gemm.b.place, false, panels.count(), 0, threads);
+  if (right.tasks() > 0) steps.push_back(std::make_unique<StripPack>(right, std::max(1u, threads)));
+  return right.packed();
+}
+
+std::unique_ptr<Step> strip_gemm(Builder& builder, const Gemm& gemm, const Place& packed, unsigned threads) {
+  return std::make_unique<StripGemm>(builder, gemm, *strip_kernels(), threads, packed);
+}
+
 #else
 
 bool has_strip_gemm(const Gemm& /*gemm*/) noexcept { return false; }
 
 void strip_gemm(Builder& /*builder*/, const Gemm& gemm, unsigned /*threads*/, Steps& steps) {
   steps.push_back(plain_gemm(gemm));  // never asked for: there are no strips
+}
+
+Place strip_pack(Builder& /*builder*/, const Gemm& gemm, unsigned /*threads*/, Steps& /*steps*/) {
+  return gemm.b.place;
+}
+
+std::unique_ptr<Step> strip_gemm(Builder& /*builder*/, const Gemm& gemm, const Place& /*packed*/,
+                                 unsigned /*threads*/) {
+  return plain_gemm(gemm);
 }
 
 #endif

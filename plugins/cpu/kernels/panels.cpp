@@ -259,9 +259,25 @@ class Lowering {
     gemm.activation = epilogue_.activation;
     gemm.variant = epilogue_.variant;
     Products out;
+    if (goes_in_strips(gemm)) {
+      const Place packed = strip_pack(builder_, gemm, threads_, out.pack);
+      out.whole = in_strips(gemm, panel_, packed);
+      if (rows_ % panel_ != 0) out.last = in_strips(gemm, rows_ % panel_, packed);
+      return out;
+    }
     out.whole = TN_TRY(product(gemm, panel_, out.pack));
     if (rows_ % panel_ != 0) out.last = TN_TRY(product(gemm, rows_ % panel_, out.pack));
     return out;
+  }
+
+  // As the table has it for all rows at once.
+  bool goes_in_strips(Gemm gemm) const {
+    gemm.rows = rows_;
+    return has_strip_gemm(gemm) && suits_strips(gemm);
+  }
+  std::unique_ptr<Step> in_strips(Gemm gemm, int64_t rows, const Place& packed) {
+    gemm.rows = rows;
+    return strip_gemm(builder_, gemm, packed, threads_);
   }
 
   Result<std::unique_ptr<Step>> product(Gemm gemm, int64_t rows, Steps& pack) {

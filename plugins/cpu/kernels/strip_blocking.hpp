@@ -18,7 +18,9 @@ namespace tenon::cpu {
 // The depth, cut into blocks of nearly the same size.
 class DepthBlocks {
  public:
-  explicit DepthBlocks(const Gemm& gemm) noexcept : depth_(gemm.depth), deep_(is_deep(gemm)) {
+  // `shared`: blocks that products of any number of rows have alike, and which no product sums in parts.
+  explicit DepthBlocks(const Gemm& gemm, bool shared = false) noexcept
+      : depth_(gemm.depth), shared_(shared), deep_(!shared && is_deep(gemm)) {
     const int64_t most =
         deep_ ? std::clamp(deep_cached / (gemm.rows + gemm.columns), least_deep, most_steps) : most_steps;
     const int64_t blocks = (depth_ + most - 1) / most;
@@ -30,6 +32,7 @@ class DepthBlocks {
     return elements <= cached && gemm.depth >= 2 * std::max({most_steps, gemm.rows, gemm.columns});
   }
   bool is_deep() const noexcept { return deep_; }
+  bool is_shared() const noexcept { return shared_; }
   uint32_t count() const noexcept { return static_cast<uint32_t>((depth_ + block_ - 1) / block_); }
   int64_t largest() const noexcept { return block_; }
   int64_t first(uint32_t block) const noexcept { return block * block_; }
@@ -42,7 +45,7 @@ class DepthBlocks {
   static constexpr int64_t cached = int64_t{1} << 18, deep_cached = int64_t{1} << 17;
 
   int64_t depth_, block_;
-  bool deep_;
+  bool shared_, deep_;
 };
 
 struct StripBlocking {
@@ -66,7 +69,7 @@ struct StripBlocking {
       cut_until(wanted, enough, row_panels, column_panels);
     }
     const uint64_t whole = std::max<uint64_t>(blocks(), 1);
-    if (whole < wanted)
+    if (whole < wanted && !depth.is_shared())
       parts = static_cast<uint32_t>(std::min<uint64_t>(depth.count(), (wanted + whole - 1) / whole));
     cut_until((threads + parts - 1) / parts, 1, row_panels, column_panels);
     // As many blocks of nearly the same size.

@@ -78,6 +78,11 @@ class StripOperand {
   // from the builder. [may throw bad_alloc]
   StripOperand(Builder& builder, const StripPanels& panels, const Place& given, bool read_once, uint32_t most,
                uint32_t reads, uint64_t slots);
+  // Panels that a step before has packed.
+  StripOperand(const StripPanels& panels, const Place& packed) noexcept
+      : panels_(panels), when_(When::before), packed_(packed) {}
+
+  Place packed() const noexcept { return packed_; }
 
   // What is packed before the first task, as so many tasks of its own. [worker thread; does not block; cannot fail]
   uint64_t tasks() const noexcept { return when_ == When::first ? panels_.tasks() : 0; }
@@ -100,10 +105,10 @@ class StripOperand {
   // Whether panels are read where they lie, rows that lie apart.
   bool lies() const noexcept { return when_ == When::never; }
   // Whether panels are there before the first task, and not brought by it.
-  bool is_packed() const noexcept { return when_ == When::compile || when_ == When::first; }
+  bool is_packed() const noexcept { return when_ != When::never && when_ != When::within; }
 
  private:
-  enum class When { never, compile, first, within };
+  enum class When { never, compile, before, first, within };
 
   const float* values(const Run& run) const noexcept {
     return reinterpret_cast<const float*>(run.at(given_));
@@ -112,9 +117,9 @@ class StripOperand {
   Place constant_panels(Builder& builder) const;
 
   StripPanels panels_;
-  Place given_;
+  Place given_{};
   When when_;
-  uint64_t slot_elements_;
+  uint64_t slot_elements_ = 0;
   Place packed_{};
 };
 

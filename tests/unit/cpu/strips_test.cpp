@@ -253,6 +253,37 @@ TEST_CASE("strips: what follows a product gives the bits that nodes of their own
   }
 }
 
+TEST_CASE("strips: a product that is used up a few rows at a time gives the bits of the whole") {
+  if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
+  options()["threads"] = "2";
+  Bench bench;
+  options().clear();
+  Random random(tenon::test::seed());
+  const Product p{1'101, 512, 512};  // more rows than a panel, and no multiple of one
+  const Tensor a = random_tensor(dims_a(p), random), b = random_tensor(dims_b(p), random);
+  Tensor product(f32, {p.m, p.n}), apart = product, fused = product;
+  bench.run(compile_product(bench, f32, p), {&a, &b}, {&product});
+  FragmentBuilder after;
+  after.node(TN_OP_softmax, {after.input(f32, product.dims)}, {after.output(f32, product.dims)})
+      .integer("axis", 1);
+  bench.run(compile(bench.device, after.fragment()), {&product}, {&apart});
+  for (const bool constant : {false, true}) {
+    FragmentBuilder f;
+    const uint32_t ia = f.input(f32, a.dims),
+                   ib = constant ? f.constant(f32, b.dims, b.bytes) : f.input(f32, b.dims),
+                   ic = f.tensor(f32, product.dims);
+    add_product(f, p, ia, ib, ic);
+    f.node(TN_OP_softmax, {ic}, {f.output(f32, product.dims)}).integer("axis", 1);
+    const Kernel kernel = compile(bench.device, f.fragment());
+    const std::string steps = info(kernel).engine;
+    CHECK_MESSAGE(steps.starts_with(constant ? "matmul:strips+" : "strips:pack+matmul:strips+"), steps);
+    CHECK(info(kernel).workspace_bytes < product.bytes.size() * 2);
+    bench.run(kernel, constant ? std::vector<const Tensor*>{&a} : std::vector<const Tensor*>{&a, &b},
+              {&fused});
+    CHECK(fused.bytes == apart.bytes);
+  }
+}
+
 TEST_CASE("strips: one kernel on several streams at once") {
   if (const std::string why = why_no_strips(); !why.empty()) TENON_SKIP("strips", why);
   Strips bench("3");
