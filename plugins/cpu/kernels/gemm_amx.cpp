@@ -23,14 +23,6 @@ uint64_t slots_of(const Gemm& gemm, const TileBlocking& blocking, unsigned threa
   return std::clamp<uint64_t>(std::min(worth, blocking.tasks()), 1, std::max(1u, threads));
 }
 
-// A block of the result: of product `batch`, squares [row, row_end) × [column, column_end).
-struct Block {
-  uint64_t batch;
-  uint32_t row, row_end, column, column_end;
-  uint32_t rows() const noexcept { return row_end - row; }
-  uint32_t columns() const noexcept { return column_end - column; }
-};
-
 // The caches fetch stretches of memory line by line, a share with each square.
 class Ahead {
  public:
@@ -92,7 +84,7 @@ class TileGemm final : public Step {
     });
     each(run, blocking_.tasks(), [&](uint64_t slot, uint64_t task) { multiply(run, slot, task); });
     if (blocking_.parts > 1)
-      each(run, blocking_.blocks(), [&](uint64_t, uint64_t block) { join(run, block); });
+      each(run, blocking_.count(), [&](uint64_t, uint64_t block) { join(run, block); });
     return {};
   }
 
@@ -112,22 +104,11 @@ class TileGemm final : public Step {
     run_tasks<ThreadTiles>(run.team, slots_, tasks, body);
   }
 
-  Block block_at(uint64_t index) const noexcept {
-    const auto row = static_cast<uint32_t>(index % blocking_.row_blocks) * blocking_.rows;
-    index /= blocking_.row_blocks;
-    const auto column = static_cast<uint32_t>(index % blocking_.column_blocks) * blocking_.columns;
-    return {.batch = index / blocking_.column_blocks,
-            .row = row,
-            .row_end = std::min(row + blocking_.rows, left_panels_.panels()),
-            .column = column,
-            .column_end = std::min(column + blocking_.columns, right_panels_.panels())};
-  }
-
   // The block of a task over its part of the depth.
   void multiply(const Run& run, uint64_t slot, uint64_t task) const noexcept {
     const uint32_t parts = blocking_.parts;
     const auto part = static_cast<uint32_t>(task % parts);
-    const Block block = block_at(task / parts);
+    const Block block = blocking_.at(task / parts);
     float* const sums = room(run, parts > 1 ? task : slot);
     const auto boundary = [&](uint32_t index) {
       return static_cast<uint32_t>(uint64_t{index} * cut_.blocks() / parts);
@@ -138,15 +119,16 @@ class TileGemm final : public Step {
       const bool is_last = depth + 1 == end;
       Ahead ahead;
       if (!is_last) look_ahead(run, block, depth, ahead);
-      const BF16* const left = left_.panels(run, slot, block.batch, depth, block.row, block.row_end);
-      const BF16* const right = right_.panels(run, slot, block.batch, depth, block.column, block.column_end);
+      const BF16* const left = left_.panels(run, slot, block.product, depth, block.row, block.row_end);
+      const BF16* const right =
+          right_.panels(run, slot, block.product, depth, block.column, block.column_end);
       each_square(block, depth, left, right, ahead, sums,
                   [&](const PanelPair& panels, uint32_t row, uint32_t column, float* square) {
                     if (made.rows > 0)
                       kernels_.multiply_and_finish(panels, depth > first, square, made);
                     else
                       multiply_panels(panels, depth > first, square);
-                    if (is_last && parts == 1) made = result_of(run, block.batch, row, column, square);
+                    if (is_last && parts == 1) made = result_of(run, block.product, row, column, square);
                   });
     }
     if (made.rows > 0) kernels_.finish(made);
@@ -176,23 +158,23 @@ class TileGemm final : public Step {
   void look_ahead(const Run& run, const Block& block, uint32_t depth, Ahead& ahead) const noexcept {
     const size_t steps = cut_.count(depth + 1);
     if (left_.is_packed())
-      ahead.add(left_.packed_at(run, block.batch, depth + 1, block.row), block.rows() * steps * panel_step);
+      ahead.add(left_.packed_at(run, block.product, depth + 1, block.row), block.rows() * steps * panel_step);
     if (right_.is_packed())
-      ahead.add(right_.packed_at(run, block.batch, depth + 1, block.column),
+      ahead.add(right_.packed_at(run, block.product, depth + 1, block.column),
                 block.columns() * steps * panel_step);
     ahead.spread(size_t{block.rows()} * block.columns() * cut_.count(depth));
   }
 
   // Adds up what the tasks of a block's parts left, and finishes it.
   void join(const Run& run, uint64_t index) const noexcept {
-    const Block block = block_at(index);
+    const Block block = blocking_.at(index);
     float* const sums = room(run, index * blocking_.parts);
     for (uint32_t j = 0; j < block.columns(); ++j) {
       for (uint32_t i = 0; i < block.rows(); ++i) {
         float* const square = sums + (j * block.rows() + i) * size_t{square_elements};
         for (uint32_t part = 1; part < blocking_.parts; ++part)
           add_square(square, square + part * room_elements());
-        kernels_.finish(result_of(run, block.batch, block.row + i, block.column + j, square));
+        kernels_.finish(result_of(run, block.product, block.row + i, block.column + j, square));
       }
     }
   }

@@ -31,11 +31,7 @@ bool has_epilogue(const Gemm& gemm) noexcept {
   return gemm.bias != Place{} || gemm.residual != Place{} || gemm.activation != TN_OP_identity;
 }
 
-// Panels [row, row_end) × [column, column_end) of one product, and where their sums go.
-struct Block {
-  uint64_t product;
-  uint32_t row, row_end, column, column_end;
-};
+// Where sums go.
 struct Sums {
   float* at;  // of the product's first element
   int64_t row;
@@ -105,21 +101,10 @@ class StripGemm final : public Step {
     return {builder, right_panels_, gemm_.b.place, read_once, blocking_.columns, blocking_.rows, slots_};
   }
 
-  Block block_at(uint64_t index) const noexcept {
-    const auto row = static_cast<uint32_t>(index % blocking_.row_blocks) * blocking_.rows;
-    index /= blocking_.row_blocks;
-    const auto column = static_cast<uint32_t>(index % blocking_.column_blocks) * blocking_.columns;
-    return {.product = index / blocking_.column_blocks,
-            .row = row,
-            .row_end = std::min(row + blocking_.rows, left_panels_.count()),
-            .column = column,
-            .column_end = std::min(column + blocking_.columns, right_panels_.count())};
-  }
-
   // The block of a task over its part of the depth.
   void multiply(const Run& run, uint64_t slot, uint64_t task) const noexcept {
     const uint32_t parts = blocking_.parts, part = static_cast<uint32_t>(task % parts);
-    const Block block = block_at(task / parts);
+    const Block block = blocking_.at(task / parts);
     const auto boundary = [&](uint32_t index) {
       return static_cast<uint32_t>(uint64_t{index} * depth_.count() / parts);
     };
@@ -187,7 +172,7 @@ class StripGemm final : public Step {
   void look_ahead(const Run& run, const Walk& walk, uint32_t i, uint32_t j, int64_t index,
                   StripJob& job) const noexcept {
     const Block& block = walk.block;
-    const int64_t rows = block.row_end - block.row, columns = block.column_end - block.column;
+    const int64_t rows = block.rows(), columns = block.columns();
     job.ahead[2] = job.ahead[3] = {};
     if (right_.is_packed() && j + 1 < block.column_end) {
       const int64_t lines = job.depth * strip_columns / line, at = i - block.row, first = lines * at / rows;

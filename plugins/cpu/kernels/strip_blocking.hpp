@@ -7,6 +7,7 @@
 // Invariant: the cut depends on the shape and the number of threads alone.
 #pragma once
 
+#include "blocks.hpp"
 #include "gemm_batch.hpp"
 #include "strips.hpp"
 
@@ -48,51 +49,25 @@ class DepthBlocks {
   bool shared_, deep_;
 };
 
-struct StripBlocking {
+struct StripBlocking : Blocks {
   static constexpr int64_t most_left = int64_t{1} << 18;  // elements
   // Pairs of panels; below, operands are read more than they are multiplied.
   static constexpr uint64_t enough = 32;
-  static constexpr uint32_t tasks_a_thread = 4;  // so that a disturbed thread costs little
 
-  uint32_t rows, columns;  // of a task, in panels
-  uint32_t row_blocks = 1, column_blocks = 1;
-  uint32_t parts = 1;  // of the depth, each summed by a task of its own
-  uint64_t products;
-
-  StripBlocking(uint64_t batch, uint32_t row_panels, uint32_t column_panels, const DepthBlocks& depth,
+  StripBlocking(uint64_t batch, uint32_t strips, uint32_t column_panels, const DepthBlocks& depth,
                 unsigned threads) noexcept
-      : rows(row_panels), columns(column_panels), products(batch) {
-    const uint64_t wanted = threads > 1 ? uint64_t{tasks_a_thread} * threads : 1;
-    if (!depth.is_deep()) {
-      rows = std::min(
-          rows, static_cast<uint32_t>(std::max<int64_t>(1, most_left / (depth.largest() * strip_pitch))));
-      cut_until(wanted, enough, row_panels, column_panels);
-    }
-    const uint64_t whole = std::max<uint64_t>(blocks(), 1);
-    if (whole < wanted && !depth.is_shared())
-      parts = static_cast<uint32_t>(std::min<uint64_t>(depth.count(), (wanted + whole - 1) / whole));
-    cut_until((threads + parts - 1) / parts, 1, row_panels, column_panels);
-    // As many blocks of nearly the same size.
-    rows = (row_panels + row_blocks - 1) / row_blocks;
-    columns = (column_panels + column_blocks - 1) / column_blocks;
-  }
-
-  uint64_t blocks() const noexcept { return products * row_blocks * column_blocks; }
-  uint64_t tasks() const noexcept { return blocks() * parts; }
-
- private:
-  // Halves blocks until there are as many, or they are as small.
-  void cut_until(uint64_t many, uint64_t pairs, uint32_t row_panels, uint32_t column_panels) noexcept {
-    for (;;) {
-      row_blocks = (row_panels + rows - 1) / rows;
-      column_blocks = (column_panels + columns - 1) / columns;
-      if (blocks() >= many || uint64_t{rows} * columns <= pairs) return;
-      // Rows first: what lies to the left is then packed by the task that reads it.
-      const bool by_rows =
-          columns == 1 || rows > 8 || (rows > 1 && rows * strip_rows >= columns * strip_columns);
-      uint32_t& cut = by_rows ? rows : columns;
-      cut = (cut + 1) / 2;
-    }
+      : Blocks{.products = batch,
+               .row_panels = strips,
+               .column_panels = column_panels,
+               .rows = strips,
+               .columns = column_panels} {
+    const int64_t most = std::max<int64_t>(1, most_left / (depth.largest() * strip_pitch));
+    if (!depth.is_deep()) rows = std::min(rows, static_cast<uint32_t>(most));
+    // Rows first: what lies to the left is then packed by the task that reads it.
+    cut(threads > 1 ? uint64_t{tasks_a_thread} * threads : 1, depth.is_deep() ? UINT64_MAX : enough,
+        depth.is_shared() ? 1 : depth.count(), threads, [this] {
+          return columns == 1 || rows > 8 || (rows > 1 && rows * strip_rows >= columns * strip_columns);
+        });
   }
 };
 
