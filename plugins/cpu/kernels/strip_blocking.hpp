@@ -54,13 +54,13 @@ struct StripBlocking : Blocks {
   // Pairs of panels; below, operands are read more than they are multiplied.
   static constexpr uint64_t enough = 32;
 
-  StripBlocking(uint64_t batch, uint32_t strips, uint32_t column_panels, const DepthBlocks& depth,
+  StripBlocking(uint64_t batch, uint32_t strips, uint32_t panels, const DepthBlocks& depth,
                 unsigned threads) noexcept
       : Blocks{.products = batch,
                .row_panels = strips,
-               .column_panels = column_panels,
+               .column_panels = panels,
                .rows = strips,
-               .columns = column_panels} {
+               .columns = panels} {
     const int64_t most = std::max<int64_t>(1, most_left / (depth.largest() * strip_pitch));
     if (!depth.is_deep()) rows = std::min(rows, static_cast<uint32_t>(most));
     // Rows first: what lies to the left is then packed by the task that reads it.
