@@ -96,9 +96,9 @@ void accumulate(const Join& join, Rewritten& work, Storage& storage) {
   for (size_t i = 0; i < join.steps.size(); ++i) {
     const auto [node, running] = join.steps[i];
     const Graph::Node& told = work.graph.nodes()[node];
-    std::string why = storage.take(node, {0, running});
+    std::string why = storage.take(node, {0, running}).why_not;
     uint32_t taken = running;
-    if (!why.empty() && i == 0 && storage.take(node, {0, 1 - running}).empty()) {  // either may begin
+    if (!why.empty() && i == 0 && storage.take(node, {0, 1 - running})) {  // either may begin
       why.clear();
       taken = 1 - running;
     }

@@ -1,34 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
 // in_place.cpp: results written over inputs that nobody reads any more.
 //
-// Invariant: nodes and their order stay as they are; each output lives in one input's memory at most.
+// Invariant: nodes and their order stay as they are; each output lives in one input's memory at most, in every order if it can.
 #include "base/text.hpp"
 #include "passes/rewriter.hpp"
 #include "passes/storage.hpp"
 
+#include <optional>
+
 namespace tenon::passes {
 namespace {
 
-// The first pair that may be, for each output that is there and has no place yet.
+struct Tried {
+  Pair pair;
+  Taken taken;
+};
+
+// The first pair that may be in every order, or else the first that may be in some, or else the first that may not.
+std::optional<Tried> take(uint32_t node, uint32_t output, const Graph::Node& told, Storage& storage) {
+  std::optional<Tried> first, late;
+  for (const Pair& pair : pairs_of(told)) {
+    const bool there = pair.input < told.inputs.size() && told.inputs[pair.input] != TN_ABSENT;
+    if (!there || pair.output != output) continue;
+    const Tried tried{pair, storage.take(node, pair)};
+    if (tried.taken) return tried;
+    if (!first) first = tried;
+    if (!late && tried.taken.late != TN_ABSENT) late = tried;
+  }
+  return late ? Tried{late->pair, storage.take(node, late->pair, true)} : first;
+}
+
+// A place for each output that is there and has none yet.
 void place(uint32_t node, Rewritten& work, Storage& storage) {
-  const Graph::Node& told = work.graph.nodes()[node];
-  const auto name_of = [&](uint32_t value) { return base::quoted(work.graph.values()[value].name, 64); };
+  const Graph& graph = work.graph;
+  const Graph::Node& told = graph.nodes()[node];
   for (uint32_t output = 0; output < told.outputs.size(); ++output) {
     if (told.outputs[output] == TN_ABSENT || storage.is_taken(node, output)) continue;
-    const std::string& where = work.graph.values()[told.outputs[output]].name;
-    const std::string what = std::string(name(told.op)) + " over ";
-    std::string first_why, first_over;
-    bool done = false;
-    for (const Pair& pair : pairs_of(told)) {
-      const bool there = pair.input < told.inputs.size() && told.inputs[pair.input] != TN_ABSENT;
-      if (done || !there || pair.output != output) continue;
-      const std::string over = name_of(told.inputs[pair.input]), why = storage.take(node, pair);
-      done = why.empty();
-      if (done) work.notes.push_back({"in_place", where, what + over, "it is read for the last time", true});
-      if (first_why.empty()) first_why = why, first_over = over;
-    }
-    if (!done && !first_why.empty())
-      work.notes.push_back({"in_place", where, what + first_over, first_why, false});
+    const std::optional<Tried> tried = take(node, output, told, storage);
+    if (!tried) continue;
+    const auto& [pair, taken] = *tried;
+    const std::string over = base::quoted(graph.values()[told.inputs[pair.input]].name, 64);
+    std::string why = taken.why_not;
+    if (taken)
+      why = taken.late == TN_ABSENT ? "it is read for the last time"
+                                    : "if " + base::quoted(called(graph, graph.nodes()[taken.late]), 64) +
+                                          ", which reads it too, comes before";
+    work.notes.push_back({"in_place", graph.values()[told.outputs[output]].name,
+                          std::string(name(told.op)) + " over " + over, std::move(why), bool(taken)});
   }
 }
 

@@ -85,12 +85,18 @@ bool Storage::is_taken(uint32_t node, uint32_t output) const {
   return std::any_of(first, last, [&](const auto& entry) { return entry.second.output == output; });
 }
 
-std::string Storage::take(uint32_t node, const Pair& pair) {
+Taken Storage::take(uint32_t node, const Pair& pair, bool by_order) {
   std::string why = why_not(node, pair);
-  if (!why.empty()) return why;
-  work_.aliases.push_back({node, pair.output, pair.input});
+  if (!why.empty()) return {.why_not = std::move(why)};
+  const Graph::ValueInfo& over = g_.values()[g_.nodes()[node].inputs[pair.input]];
+  const uint32_t late = straggler(over.users, node);
+  if (late != TN_ABSENT && !by_order)
+    return {.why_not = base::quoted(called(g_, g_.nodes()[late]), 64) + " reads " +
+                       base::quoted(over.name, 64) + " too and may come later",
+            .late = late};
+  work_.aliases.push_back({node, pair.output, pair.input, late != TN_ABSENT});
   taken_.emplace(node, work_.aliases.back());
-  return why;
+  return {.late = late};
 }
 
 bool Storage::same_place(uint32_t a, uint32_t b) const {
@@ -111,7 +117,7 @@ std::string Storage::why_not_leaf(uint32_t node, const Pair& pair) const {
   return info.spec.strides.empty() ? "" : called + " is not dense";
 }
 
-std::string Storage::why_not(uint32_t node, const Pair& pair) {
+std::string Storage::why_not(uint32_t node, const Pair& pair) const {
   const Graph::Node& told = g_.nodes()[node];
   const uint32_t in = told.inputs[pair.input], out = told.outputs[pair.output];
   const Graph::ValueInfo &from = g_.values()[in], &to = g_.values()[out];
@@ -124,14 +130,7 @@ std::string Storage::why_not(uint32_t node, const Pair& pair) {
   const auto [first, last] = taken_.equal_range(node);
   if (std::any_of(first, last, [&](const auto& entry) { return told.inputs[entry.second.input] == in; }))
     return called + " is overwritten by another output already";
-  if (from.role != Graph::Role::computed) {
-    std::string why = why_not_leaf(node, pair);
-    if (!why.empty()) return why;
-  }
-  const uint32_t late = straggler(from.users, node);
-  if (late == TN_ABSENT) return "";
-  return base::quoted(tenon::passes::called(g_, g_.nodes()[late]), 64) + " reads " + called +
-         " too and may come later";
+  return from.role == Graph::Role::computed ? "" : why_not_leaf(node, pair);
 }
 
 // One search back from the node, no further than the first reader.

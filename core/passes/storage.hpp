@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // storage.hpp: whether a node may write an output over one of its inputs.
 //
-// Invariant: an alias that is taken is legal in every order in which the graph can run: who else reads the input comes
-// before the node by need, not by chance. What is bound from outside is overwritten only by its own update.
+// Invariant: an alias is legal in every order in which the graph can run, since who else reads the input comes before the
+// node by need, or it says that it is not. What is bound from outside is overwritten only by its own update.
 #pragma once
 
 #include <tenon/passes.hpp>
@@ -21,6 +21,13 @@ struct Pair {
 };
 std::vector<Pair> pairs_of(const Graph::Node& node);
 
+// Whether a pair became an alias, or why not. `late` reads the input too, and in some orders after the node.
+struct Taken {
+  std::string why_not{};
+  uint32_t late = TN_ABSENT;
+  explicit operator bool() const { return why_not.empty(); }
+};
+
 class Storage {
  public:
   // Keeps to the aliases that `work` has; adds to them. [one thread]
@@ -28,11 +35,11 @@ class Storage {
 
   // Whether the output has an alias already.
   bool is_taken(uint32_t node, uint32_t output) const;
-  // Takes the alias and gives "", or says why it may not be.
-  std::string take(uint32_t node, const Pair& pair);
+  // Takes the alias if it may be, in every order or, where `by_order` is given, in some.
+  Taken take(uint32_t node, const Pair& pair, bool by_order = false);
 
  private:
-  std::string why_not(uint32_t node, const Pair& pair);
+  std::string why_not(uint32_t node, const Pair& pair) const;
   std::string why_not_leaf(uint32_t node, const Pair& pair) const;
   bool same_place(uint32_t a, uint32_t b) const;
   // Who of `readers` does not run before `node` in every order, or TN_ABSENT; `node` itself does not count.

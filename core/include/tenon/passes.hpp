@@ -25,10 +25,12 @@ struct Note {
   bool applied = true;
 };
 
-// Output `output` of a node may live in the memory of its input `input` (positions in the node's lists): in every order in
-// which the graph can run, whoever else reads that input has read it by then.
+// Output `output` of a node may live in the memory of its input `input` (positions in the node's lists): whoever else reads
+// that input has read it by then, in every order in which the graph can run, or with `by_order` in some. Who runs the graph
+// knows its order and leaves out what does not hold in it, as plan() does.
 struct Alias {
   uint32_t node = TN_ABSENT, output = 0, input = 0;
+  bool by_order = false;
   friend bool operator==(const Alias&, const Alias&) = default;
 };
 

@@ -125,7 +125,7 @@ constexpr Family rows[] = {
     {.name = "INDEXING", .build = build_indexing, .cost = cost_of_indexing},
     {.name = "RANDOM", .build = build_random, .cost = cost_of_random, .in_place = draws_in_place},
     {.name = "MOVEMENT", .refuse = refuse_movement, .build = build_movement, .cost = cost_of_movement},
-    {.name = "NORM", .build_all = build_norm, .takes = kernel_nodes, .in_place = whole_in_place},
+    {.name = "NORM", .build_all = build_norm, .takes = kernel_nodes, .in_place = norm_in_place},
     {.name = "SOFTMAX", .build_all = build_softmax, .takes = kernel_nodes, .in_place = whole_in_place},
     {.name = "LOSS", .build_all = build_loss, .takes = kernel_nodes, .in_place = whole_in_place},
     {.name = "ATTENTION",

@@ -27,4 +27,9 @@ Status build_norm(Builder& builder, uint32_t first, uint32_t end, unsigned threa
   }
 }
 
+bool norm_in_place(const tn_node& node, uint32_t input, uint32_t output) {
+  const bool carries = node.op == TN_OP_batch_norm_train && (output == 3 || output == 4);
+  return carries ? input == output : whole_in_place(node, input, output);
+}
+
 }  // namespace tenon::cpu

@@ -13,6 +13,9 @@ namespace tenon::cpu {
 // [any-thread; may block; may fail]
 Status build_norm(Builder& builder, uint32_t first, uint32_t end, unsigned threads);
 
+// Family::in_place: of the whole shape, and the statistics that batch_norm_train carries on.
+bool norm_in_place(const tn_node& node, uint32_t input, uint32_t output);
+
 // A row norm's rows, and the elements of one: of the last `axes` dims.
 uint64_t row_count(TensorView x, const tn_node& node);
 uint64_t row_length(TensorView x, const tn_node& node);

@@ -132,6 +132,41 @@ TEST_CASE("in place: a parameter is renewed where it lies") {
 }
 
 TEST_CASE(
+    "in place: a parameter that another launch reads is renewed where it lies if that launch comes before") {
+  for (const bool before : {true, false}) {
+    World w;
+    Graph g("order");
+    const auto p = g.param("w", {f32, {64}}), d = g.input("d", {f32, {64}}),
+               rate = g.input("rate", {f32, {}});
+    if (before) g.output("y", g.named("read").neg(p));
+    g.output("w.next", g.sgd(p, d, rate)[0]);
+    if (!before) g.output("y", g.named("read").neg(p));
+    const auto made = plan(must(passes::in_place(g)), w.device, node_by_node());
+    SKIP_IF_UNSUPPORTED(made, "sgd");
+    if (made->cut().groups.size() == 1) TENON_SKIP("launches", w.device.name() + " takes whole graphs only");
+    if (!writes_in_place(*made))
+      TENON_SKIP("in place", w.device.name() + " writes no update over its parameter");
+    INFO(made->explain());
+    CHECK(made->renewals().size() == (before ? 1 : 0));
+    if (!before) CHECK_HAS(made->explain(), "over 'w': 'w' is read again by launch 1\n");
+    Buffer old = must(w.device.allocate(w.stream, 256)), fresh = must(w.device.allocate(w.stream, 256)),
+           slope = must(w.device.allocate(w.stream, 256)), step = must(w.device.allocate(w.stream, 4)),
+           read = must(w.device.allocate(w.stream, 256));
+    must(w.stream.upload(old.span(), Floats(64, 3)));
+    must(w.stream.upload(slope.span(), Floats(64, 2)));
+    must(w.stream.upload(step.span(), Floats(1, 0.5f)));
+    const Buffer& next = before ? old : fresh;
+    must(made->run(w.stream, {{"w", old}, {"d", slope}, {"rate", step}, {"w.next", next}, {"y", read}}));
+    Floats renewed(64), seen(64);
+    must(w.stream.download(renewed, next.span()));
+    must(w.stream.download(seen, read.span()));
+    must(w.stream.sync());
+    CHECK(renewed == Floats(64, 2));
+    CHECK(seen == Floats(64, -3));
+  }
+}
+
+TEST_CASE(
     "in place: a step renews more parameters than an answer has bits, and one that another update reads is "
     "apart") {
   constexpr size_t count = 150, read_again = 100;  // its reader is the last update

@@ -38,30 +38,6 @@ Tensor alone(Bench& bench, const std::vector<const Tensor*>& inputs, Tensor resu
   return result;
 }
 
-// Runs with some outputs in the places of inputs; `places` names the input for each output.
-std::vector<std::vector<std::byte>> run_in_place(Bench& bench, const tn_fragment& fragment,
-                                                 const std::vector<const Tensor*>& inputs,
-                                                 const std::vector<size_t>& places) {
-  const Kernel kernel = compile(bench.device, fragment);
-  std::vector<Memory> memories;
-  std::vector<tn_span> bindings;
-  for (const Tensor* one : inputs) {
-    memories.push_back(allocate(bench.device, one->bytes.size()));
-    bindings.push_back(span(memories.back(), 0, one->bytes.size()));
-    copy(bench.stream, bindings.back(), host_span(one->bytes.data(), one->bytes.size()));
-  }
-  for (const size_t i : places) bindings.push_back(bindings[i]);
-  const uint64_t bytes = info(kernel).workspace_bytes;
-  const Memory workspace = allocate(bench.device, bytes);
-  const tn_span room = span(workspace, 0, bytes);
-  launch(kernel, bench.stream, bindings, &room);
-  drain(bench.stream);
-  std::vector<std::vector<std::byte>> out;
-  for (const size_t i : places)
-    out.emplace_back(address(memories[i]), address(memories[i]) + inputs[i]->bytes.size());
-  return out;
-}
-
 void drop(FragmentBuilder& f, const std::vector<uint32_t>& inputs, uint32_t output) {
   f.node(TN_OP_dropout, inputs, {output}).integer("key", 3).real("rate", 0.25);
 }
@@ -141,7 +117,7 @@ TEST_CASE("in place: every node of a fragment may renew its own input") {
   f.alias(0, 0);
   f.alias(2, 1);
   REQUIRE(supports(bench.device, f.fragment()).alias_mask == 3);
-  const auto got = run_in_place(bench, f.fragment(), {&x, &seed, &at}, {0, 2});
+  const auto got = bench.run_in_place(compile(bench.device, f.fragment()), {&x, &seed, &at}, {0, 2});
   CHECK(got[0] == thin.bytes);
   CHECK(got[1] == next.bytes);
 }

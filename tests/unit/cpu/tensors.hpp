@@ -284,6 +284,29 @@ struct Bench {
       }
     }
   }
+
+  // Runs with each output in the place of the input that `places` names for it, and gives what lies there then.
+  std::vector<std::vector<std::byte>> run_in_place(tn_kernel* kernel,
+                                                   const std::vector<const Tensor*>& inputs,
+                                                   const std::vector<size_t>& places) {
+    std::vector<Memory> memories;
+    std::vector<tn_span> bindings;
+    for (const Tensor* one : inputs) {
+      memories.push_back(allocate(device, one->bytes.size()));
+      bindings.push_back(span(memories.back(), 0, one->bytes.size()));
+      copy(stream, bindings.back(), host_span(one->bytes.data(), one->bytes.size()));
+    }
+    for (const size_t i : places) bindings.push_back(bindings[i]);
+    const uint64_t bytes = info(kernel).workspace_bytes;
+    const Memory workspace = allocate(device, bytes);
+    const tn_span room = span(workspace, 0, bytes);
+    launch(kernel, stream, bindings, &room);
+    drain(stream);
+    std::vector<std::vector<std::byte>> out;
+    for (const size_t i : places)
+      out.emplace_back(address(memories[i]), address(memories[i]) + inputs[i]->bytes.size());
+    return out;
+  }
 };
 
 // "add f16 [3,5]"

@@ -40,12 +40,17 @@ TEST_CASE("in_place: inputs, constants and outputs are not overwritten") {
   CHECK(about_y(kept) == "- in_place: y: relu over 'e': 'e' is an output, which has to last\n");
 }
 
-TEST_CASE("in_place: a reader that comes before by chance stops it, one that comes before by need does not") {
+TEST_CASE(
+    "in_place: a reader that comes before by chance makes it a matter of order, one that must come before "
+    "does not") {
   Graph chance;
   const auto e = chance.named("e").exp(chance.input("x", small));
   chance.output("s", chance.named("s").sin(e));
   chance.output("y", chance.named("y").relu(e));
-  CHECK(about_y(chance) == "- in_place: y: relu over 'e': 's' reads 'e' too and may come later\n");
+  CHECK(about_y(chance) == "+ in_place: y: relu over 'e': if 's', which reads it too, comes before\n");
+  const passes::Rewritten either = done(passes::in_place(chance));  // whichever comes last
+  CHECK(either.aliases == std::vector<passes::Alias>{{0 + maker(chance, "s"), 0, 0, true},
+                                                     {0 + maker(chance, "y"), 0, 0, true}});
   Graph need;
   const auto f = need.named("f").exp(need.input("x", small));
   need.output("y", need.named("y").mul(f, need.named("s").sin(f)));
@@ -67,6 +72,16 @@ TEST_CASE("in_place: the second operand will do where the first has to last") {
   const auto x = g.input("x", small);
   g.output("y", g.named("y").sub(x, g.named("e").exp(x)));
   CHECK(about_y(g) == "+ in_place: y: sub over 'e': it is read for the last time\n");
+}
+
+TEST_CASE("in_place: what may be in every order goes before what may be in some") {
+  Graph g;
+  const auto e = g.named("e").exp(g.input("x", small)), f = g.named("f").exp(e);
+  g.output("s", g.named("s").sin(e));
+  g.output("y", g.named("y").sub(e, f));
+  CHECK(about_y(g) == "+ in_place: y: sub over 'f': it is read for the last time\n");
+  CHECK(told(done(passes::in_place(g)), "f") ==
+        "+ in_place: f: exp over 'e': if 's', which reads it too, comes before\n");
 }
 
 TEST_CASE("in_place: a reshape shares memory, a transpose and a product do not") {
@@ -93,6 +108,17 @@ TEST_CASE(
   CHECK(not_these.aliases.empty());
   CHECK(told(not_these, "new_w") ==
         "- in_place: new_w: momentum over 'w': 'w' is a parameter, and params is off\n");
+}
+
+TEST_CASE("in_place: a parameter that a gradient needs too is renewed in place where that comes before") {
+  Graph g;
+  const auto w = g.param("w", {f32, {4, 4}}), dy = g.named("dy").exp(g.input("x", {f32, {4, 4}}));
+  g.output("dx", g.named("dx").matmul(dy, w, {{"transpose_b", int64_t{1}}}));
+  g.output("w", g.named({"w.next", "", ""}).sgd(w, g.named("dw").neg(dy), g.input("rate", {f32, {}}))[0]);
+  const passes::Rewritten work = done(passes::in_place(g));
+  CHECK(told(work, "w.next") ==
+        "+ in_place: w.next: sgd over 'w': if 'dx', which reads it too, comes before\n");
+  CHECK(writes_over(work, "w.next", "w"));
 }
 
 TEST_CASE("in_place: a parameter is overwritten by its update alone, and only where the new one goes out") {

@@ -123,7 +123,8 @@ std::vector<uint32_t> some_order(const Graph& graph, std::mt19937_64& random) {
   return out;
 }
 
-// Each value has a memory, which an alias hands on. "" or who read a memory that held another value by then.
+// Each value has a memory, which an alias hands on; one that depends on the order does where nobody reads the input later, as
+// in a plan. "" or who read a memory that held another value by then.
 std::string broken_alias(const passes::Rewritten& work, std::mt19937_64& random) {
   const Graph& graph = work.graph;
   std::vector<uint32_t> memory(graph.values().size()), holds(graph.values().size());
@@ -132,6 +133,12 @@ std::string broken_alias(const passes::Rewritten& work, std::mt19937_64& random)
   for (const passes::Alias& alias : work.aliases) aliases.emplace(alias.node, alias);
   const std::vector<uint32_t> order = some_order(graph, random);
   if (order.size() != graph.nodes().size()) return "the graph has a cycle";
+  std::vector<uint32_t> last_reader(graph.values().size(), TN_ABSENT);
+  for (const uint32_t index : order) {
+    for (const uint32_t value : graph.nodes()[index].inputs) {
+      if (value != TN_ABSENT) last_reader[value] = index;
+    }
+  }
   for (const uint32_t index : order) {
     const Graph::Node& node = graph.nodes()[index];
     for (const uint32_t value : node.inputs) {
@@ -141,6 +148,7 @@ std::string broken_alias(const passes::Rewritten& work, std::mt19937_64& random)
     const auto [first, last] = aliases.equal_range(index);
     for (auto alias = first; alias != last; ++alias) {
       const uint32_t out = node.outputs.at(alias->second.output), in = node.inputs.at(alias->second.input);
+      if (alias->second.by_order && last_reader[in] != index) continue;
       memory[out] = memory[in];
       holds[memory[out]] = out;
     }
