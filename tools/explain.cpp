@@ -239,8 +239,11 @@ Command add_explain(CLI::App& tool) {
       ->excludes(app->get_option("--compile"));
   app->add_option("--bound", asked->bound,
                   "With --bisect: the difference, relative to 1 + |value|, that is let pass")
+      ->check(between(0, 1e300, "0 on"))
       ->capture_default_str();
-  app->add_option("--seed", asked->seed, "With --bisect: of the random inputs")->capture_default_str();
+  app->add_option("--seed", asked->seed, "With --bisect: of the random inputs")
+      ->check(between(0, 18446744073709549568.0, "0 to 2^64 - 1"))
+      ->capture_default_str();
   app->add_option("--option", asked->options, "An option of the runtime or a plugin, as \"cpu.threads=2\"")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);

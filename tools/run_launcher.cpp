@@ -22,6 +22,8 @@ using std::chrono::milliseconds;
 
 constexpr int code_timeout = 124;             // as of timeout(1)
 constexpr std::chrono::seconds last_wait(3);  // for a keeper, once its ranks must be gone
+constexpr std::chrono::seconds to_tell(
+    1);  // for the other ranks of a failed one to find out, and write their flight records
 
 class Start {
  public:
@@ -120,6 +122,7 @@ class Start {
     };
     if (launch_.deadline && !verdict_) sooner(*launch_.deadline);
     if (verdict_) sooner(limit_);
+    if (stop_at_) sooner(*stop_at_);
     return out;
   }
 
@@ -183,6 +186,7 @@ class Start {
   void hear(int signal) {
     const std::string name = std::string("SIG") + sigabbrev_np(signal);
     if (!verdict_) return end({128 + signal, false, "got " + name});
+    if (stop_at_) return stop();
     if (harsh_) return;
     harsh_ = true;
     output_.say("got " + name + ": killing what is left");
@@ -199,6 +203,7 @@ class Start {
   }
 
   void look() {
+    if (stop_at_ && (Clock::now() >= *stop_at_ || !any_left())) stop();
     for (const Connection& one : connections_) {
       const std::string trouble = one.trouble();
       if (!trouble.empty()) end({exit_bad, true, "host " + one.host().name + ": " + trouble});
@@ -221,17 +226,27 @@ class Start {
   void end(Verdict why) {
     if (verdict_) return;
     verdict_ = std::move(why);
-    limit_ = Clock::now() + plan_.grace + last_wait;
     output_.say(verdict_->story);
-    uint32_t left = 0;
-    for (const Connection& one : connections_) left += one.left;
-    if (left > 0) {
+    const auto wait = verdict_->may_restart && any_left() ? milliseconds(to_tell) : milliseconds(0);
+    limit_ = Clock::now() + wait + plan_.grace + last_wait;
+    if (wait.count() == 0) return stop();
+    stop_at_ = Clock::now() + wait;
+  }
+
+  void stop() {
+    stop_at_.reset();
+    if (any_left()) {
       const auto grace = plan_.grace.count();
       output_.say("ending " + ranks_left() + " with SIGTERM, what is left after " +
                   (grace % 1000 == 0 ? std::to_string(grace / 1000) + " s" : std::to_string(grace) + " ms") +
                   " with SIGKILL");
     }
     for (Connection& one : connections_) one.send(Word::stop);
+  }
+
+  bool any_left() const {
+    return std::any_of(connections_.begin(), connections_.end(),
+                       [](const Connection& one) { return one.left > 0; });
   }
 
   bool over() const {
@@ -263,6 +278,7 @@ class Start {
   std::vector<Connection> connections_{};
   std::optional<Verdict> verdict_{};
   Clock::time_point limit_{};
+  std::optional<Clock::time_point> stop_at_{};
   bool harsh_ = false;
 };
 

@@ -21,7 +21,7 @@ struct FragmentBuilder::Draft {
   void note(const std::string& where, const std::string& text) {
     if (!mistake.ok()) return;
     const std::string fragment = parts.name.empty() ? "fragment" : "fragment " + base::quoted(parts.name, 64);
-    mistake = Status(TN_INVALID, fragment + ": " + where + ": " + text);
+    mistake = Status(TN_INVALID, fragment + ": " + where + (where.empty() ? "" : ": ") + text);
   }
 
   uint32_t add_tensor(TensorSpec spec, const std::string& where, bool is_computed) {
@@ -148,10 +148,10 @@ void FragmentBuilder::Draft::check_alias(const tn_alias& alias) {
 }
 
 void FragmentBuilder::Draft::check_whole() {
-  if (parts.nodes.empty()) note("it", "has no node: add at least one");
+  if (parts.nodes.empty()) note("", "it has no node: add at least one");
   const auto without_output = [](const base::NodePart& node) { return node.outputs.empty(); };
   const bool has_effect = std::any_of(parts.nodes.begin(), parts.nodes.end(), without_output);
-  if (parts.outputs.empty() && !has_effect) note("it", "has no output: mark one with output()");
+  if (parts.outputs.empty() && !has_effect) note("", "it has no output: mark one with output()");
   for (const tn_alias& alias : parts.aliases) check_alias(alias);
 }
 

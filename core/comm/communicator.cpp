@@ -8,6 +8,8 @@
 
 #include "base/text.hpp"
 #include "runtime/runtime_state.hpp"
+#include "runtime/stage.hpp"
+#include "runtime/timeline.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -33,6 +35,27 @@ Result<Choice> heard(const std::string& text, uint32_t rank) {
       std::from_chars(color.ptr + 1, end, choice.key).ec == std::errc())
     return choice;
   return Status(TN_INVALID, "rank " + std::to_string(rank) + " said " + base::quoted(text) + " in a split");
+}
+
+// Of what a plugin cannot see: whose stream and memory it is, and bytes that are no whole element.
+Status check(const detail::CommState& state, const runtime::Timeline& line, std::span<const CommOp> group) {
+  const std::string& called = state.options.name;
+  if (line.device != state.device) [[unlikely]]
+    return Status(TN_INVALID, "communicator '" + called + "' of device '" + state.device->name +
+                                  "' and stream '" + line.name + "' of device '" + line.device->name +
+                                  "': use a stream of its own device");
+  for (const CommOp& op : group) {
+    const uint64_t width = std::max<uint64_t>(1, bits(static_cast<DType>(op.abi.dtype)) / 8);
+    for (const tn_span* span : {&op.abi.send, &op.abi.recv}) {
+      if ((span->bytes & (width - 1)) != 0) [[unlikely]]
+        return Status(TN_INVALID, "communicator '" + called + "': a span has " +
+                                      base::counted(span->bytes, "byte") + ", which is no whole number of " +
+                                      std::string(name(static_cast<DType>(op.abi.dtype))));
+      if (runtime::several_devices())
+        TN_TRY(runtime::check_home(line, *span, "communicator '" + called + "': a span"));
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -61,10 +84,10 @@ Result<Communicator> Communicator::create(Device& device, const Store& store, ui
                                           CommOptions options) {
   if (!store)
     return Status(TN_INVALID, "a communicator needs a store: Store::in_process, in_folder, serve or connect");
-  if (rank >= size) {
-    return Status(TN_INVALID,
-                  "rank " + std::to_string(rank) + " of " + std::to_string(size) + ": ranks start at 0");
-  }
+  if (size == 0) return Status(TN_INVALID, "a communicator of 0 ranks: give how many take part");
+  if (rank >= size)
+    return Status(TN_INVALID, "rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                                  ": ranks are 0 to " + std::to_string(size - 1));
   return Communicator(TN_TRY(comm::make_state(device.state(), store, rank, size, std::move(options))));
 }
 
@@ -74,6 +97,7 @@ const std::string& Communicator::name() const noexcept { return state_->options.
 const tn_comm_limits& Communicator::limits() const noexcept { return state_->limits; }
 
 Status Communicator::submit(Stream& stream, std::span<const CommOp> group) {
+  TN_TRY(check(*state_, runtime::timeline_of(stream), group));
   return state_->submit(stream, group, std::nullopt);
 }
 

@@ -130,8 +130,8 @@ Result<Rendezvous> Rendezvous::from(const Variables& variables, Timeout timeout)
   if (launcher == nullptr) {
     return Status(
         TN_NOT_FOUND,
-        "no launcher's variables are set: start the job with torchrun, mpirun or srun, or set TENON_RANK, "
-        "TENON_SIZE and TENON_STORE");
+        "no launcher's variables are set: start the job with tenon run, torchrun, mpirun or srun, or set "
+        "TENON_RANK, TENON_SIZE and TENON_STORE");
   }
   Rendezvous out;
   TN_TRY(read_numbers(variables, *launcher, out));

@@ -11,23 +11,24 @@
 namespace tenon::overlap {
 namespace {
 
-std::string settings(const SyncOptions& options, Basis basis) {
-  return "averaging " + std::to_string(static_cast<uint32_t>(options.average)) + ", warm_up_steps " +
-         std::to_string(options.warm_up_steps) + ", measure_every " + std::to_string(options.measure_every) +
-         (options.hook.name.empty() ? ", no hook" : ", hook " + base::quoted(options.hook.name)) +
-         (basis.costs_given ? ", costs given" : ", costs measured") +
-         (basis.grouped ? ", routes through groups" : ", no routes through groups") +
-         (options.sums ? ", sums" : ", no sums") + ", full_batch " + std::to_string(options.full_batch);
+// A line for each, so that the one that differs is told alone. First what is told before a plan's own terms, then what after.
+std::pair<std::string, std::string> settings(const SyncOptions& options, Basis basis) {
+  return {"averaging " + std::to_string(static_cast<uint32_t>(options.average)) + "\nwarm_up_steps " +
+              std::to_string(options.warm_up_steps) + "\nmeasure_every " +
+              std::to_string(options.measure_every) +
+              (options.hook.name.empty() ? "\nno hook" : "\nhook " + base::quoted(options.hook.name)) +
+              (basis.costs_given ? "\ncosts given" : "\ncosts measured") +
+              (basis.grouped ? "\nroutes through groups" : "\nno routes through groups") +
+              (options.sums ? "\nsums" : "\nno sums") + "\nfull_batch " + std::to_string(options.full_batch) +
+              "\n" + options.rules,
+          "streams to choose from: " + std::to_string(basis.most_lanes)};
 }
 
-// A number for what the plan's hash does not cover.
-uint64_t settings_word(const SyncOptions& options, Basis basis) {
-  uint64_t hook = 0;
-  for (const char c : options.hook.name) hook = hook * 131 + static_cast<unsigned char>(c) + 1;
-  return hook << 8 ^ uint64_t { options.warm_up_steps } << 32 ^ uint64_t { options.measure_every } << 8 ^
-         options.full_batch * 0x9e3779b97f4a7c15 ^ static_cast<uint64_t>(options.average) << 1 ^
-         uint64_t { basis.most_lanes } << 56 ^ (options.sums ? 16u : 0u) ^ (basis.grouped ? 8u : 0u) ^
-         (basis.costs_given ? 1u : 0u);
+// A number for what the plan's hash does not cover: FNV-1a, the same in every process.
+uint64_t word_of(const std::string& text) {
+  uint64_t out = 0xcbf29ce484222325;
+  for (const char c : text) out = (out ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return out;
 }
 
 // The first line that only one of them has, with what the other has in its place.
@@ -44,11 +45,11 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
 
 Result<CommPlan> agree(Device& device, Lane& lane, Result<CommPlan> plan, const SyncOptions& options,
                        Basis basis) {
-  std::string terms = plan.ok() ? settings(options, basis) + "\n" + plan->terms() +
-                                      "\nstreams to choose from: " + std::to_string(basis.most_lanes)
+  const auto [before, behind] = settings(options, basis);
+  std::string terms = plan.ok() ? before + '\n' + plan->terms() + '\n' + behind
                                 : "no plan, because " + std::string(plan.message());
   constexpr size_t words = 3;
-  const uint64_t own[words] = {plan.ok() ? plan->hash() : 0, settings_word(options, basis), terms.size()};
+  const uint64_t own[words] = {plan.ok() ? plan->hash() : 0, word_of(before + behind), terms.size()};
   const std::vector<uint64_t> all = TN_TRY(everyones(device, lane, own));
   const auto differs = [&](uint32_t rank) {
     return all[rank * words] != all[0] || all[rank * words + 1] != all[1];

@@ -253,9 +253,10 @@ class Planner {
            (made == TN_ABSENT ? "" : " '" + state_->graph.values()[made].name + "'");
   }
 
-  uint32_t bind(const std::string& name, uint64_t bytes) {
+  uint32_t bind(const std::string& name, const TensorSpec& spec, bool is_output) {
     const auto number = static_cast<uint32_t>(state_->bound.size());
-    state_->bound.push_back({.name = name, .bytes = bytes});
+    state_->bound.push_back(
+        {.name = name, .bytes = spec.bytes(), .dtype = spec.dtype, .is_output = is_output});
     state_->names.emplace(name, number);
     return number;
   }
@@ -266,13 +267,13 @@ class Planner {
     bound_.assign(values.size(), State::in_block);
     for (uint32_t i = 0; i < values.size(); ++i) {
       if (values[i].role == Graph::Role::input || values[i].role == Graph::Role::param)
-        bound_[i] = bind(values[i].name, values[i].spec.bytes());
+        bound_[i] = bind(values[i].name, values[i].spec, false);
     }
     for (const Graph::Output& output : state_->graph.outputs()) {
       if (state_->names.contains(output.name))
         return Status(TN_INVALID, "plan: output '" + output.name +
                                       "' is called as an input is: a run could not tell them apart");
-      bound_[output.value] = bind(output.name, values[output.value].spec.bytes());
+      bound_[output.value] = bind(output.name, values[output.value].spec, true);
     }
     return bind_exchanges();
   }
@@ -410,6 +411,7 @@ class Planner {
       bound_[made] = bound_[over];
       ++state_->in_place;
     } else {
+      state_->bound[bound_[made]].renews = bound_[over];
       state_->renewals.push_back({state_->bound[bound_[made]].name, state_->bound[bound_[over]].name});
     }
   }

@@ -3,8 +3,13 @@
 #include "base/text.hpp"
 #include "fusion/names.hpp"
 #include "plan/state.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/stage.hpp"
+#include "runtime/timeline.hpp"
 
+#include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace tenon {
 namespace {
@@ -30,6 +35,9 @@ Result<std::vector<tn_span>> in_order(const State& state, std::span<const Bindin
     }
     const State::Bound& bound = state.bound[found->second];
     if (given[found->second]) return bad(state, "'" + bound.name + "' is bound twice");
+    if (binding.dtype != DType{} && binding.dtype != bound.dtype)
+      return bad(state, "'" + bound.name + "' is " + std::string(name(bound.dtype)) +
+                            ", and its numbers here are " + std::string(name(binding.dtype)));
     if (binding.span.bytes != bound.bytes)
       return bad(state, "'" + bound.name + "' has " + std::to_string(bound.bytes) +
                             " bytes, it is bound to " + std::to_string(binding.span.bytes));
@@ -42,6 +50,50 @@ Result<std::vector<tn_span>> in_order(const State& state, std::span<const Bindin
   return spans;
 }
 
+bool is_same(const tn_span& a, const tn_span& b) noexcept {
+  return a.space == b.space && a.memory == b.memory && a.offset == b.offset && a.bytes == b.bytes;
+}
+
+// An output overlaps nothing, but a renewed parameter's the very parameter. In the order of memory, each span is held against
+// the one that reaches furthest before it, and against the output that does.
+Status check_apart(const State& state, const std::vector<tn_span>& spans) {
+  std::vector<uint32_t> order;
+  std::vector<bool> is_written(spans.size());
+  for (uint32_t i = 0; i < spans.size(); ++i) {
+    const uint32_t param = state.bound[i].renews;
+    const bool is_over = param != TN_ABSENT && is_same(spans[i], spans[param]);
+    is_written[is_over ? param : i] = is_over || state.bound[i].is_output || is_written[i];
+    if (!is_over && spans[i].bytes > 0) order.push_back(i);
+  }
+  const auto place = [&](uint32_t i) {
+    const tn_span& span = spans[i];
+    return std::tuple(span.space, reinterpret_cast<uintptr_t>(span.memory), span.offset);
+  };
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
+  uint32_t furthest = TN_ABSENT, furthest_written = TN_ABSENT;
+  const auto meets = [&](uint32_t before, uint32_t i) {
+    return before != TN_ABSENT && spans[before].space == spans[i].space &&
+           spans[before].memory == spans[i].memory &&
+           spans[i].offset < spans[before].offset + spans[before].bytes;
+  };
+  const auto further = [&](uint32_t before, uint32_t i) {
+    return meets(before, i) && spans[before].offset + spans[before].bytes > spans[i].offset + spans[i].bytes
+               ? before
+               : i;
+  };
+  for (const uint32_t i : order) {
+    const uint32_t other = is_written[i] ? furthest : furthest_written;
+    if (meets(other, i))
+      return bad(state,
+                 "'" + state.bound[i].name + "' and '" + state.bound[other].name +
+                     "' are bound to memory that overlaps, and one of them is written: give each output a "
+                     "place of its own");
+    furthest = further(furthest, i);
+    if (is_written[i]) furthest_written = further(furthest_written, i);
+  }
+  return {};
+}
+
 }  // namespace
 
 Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline timeline) const {
@@ -52,6 +104,13 @@ Status Plan::run(Stream& stream, std::span<const Binding> bindings, Timeline tim
   }
   const std::vector<tn_span> bound = TN_TRY(in_order(*state_, bindings));
   Device device = state_->device;
+  const runtime::Timeline& line = runtime::timeline_of(stream);
+  if (line.device != device.state())
+    return bad(*state_, "it was made for device '" + device.name() + "', and stream '" + line.name +
+                            "' is of device '" + line.device->name + "'");
+  for (size_t i = 0; i < bound.size() && runtime::several_devices(); ++i)
+    TN_TRY(runtime::check_home(line, bound[i], "plan: '" + state_->bound[i].name + "'"));
+  TN_TRY(check_apart(*state_, bound));
   const Buffer memory = TN_TRY(device.allocate(stream, state_->block_bytes));
   const tn_span block = memory.span();
   std::vector<tn_span> spans(state_->most_slots);

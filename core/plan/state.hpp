@@ -42,6 +42,9 @@ struct Plan::State {
   struct Bound {
     std::string name{};
     uint64_t bytes = 0;
+    DType dtype{};
+    bool is_output = false;
+    uint32_t renews = TN_ABSENT;  // an output: the parameter, by its number here, that it may be written over
   };
   // An all_reduce of communicator 0, which is no launch: who runs the plan does it, between the launches before and those from
   // first_late on.

@@ -15,6 +15,7 @@ struct LiveKernel final : detail::KernelState {
       : device(std::move(on)), fragment(std::move(of)) {
     api = device->plugin->kernel;
     handle = compiled.handle;
+    home = device->handle;
     workspace_bytes = compiled.info.workspace_bytes;
     engine.assign(compiled.info.engine, strnlen(compiled.info.engine, sizeof compiled.info.engine));
   }

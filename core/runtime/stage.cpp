@@ -74,6 +74,15 @@ Result<Side> side_of(Timeline& line, const tn_span& span) {
   return side;
 }
 
+Status check_home(const Timeline& line, const tn_span& span, std::string_view what) {
+  if (span.space != TN_SPACE_MEMORY) return {};
+  const std::shared_ptr<detail::DeviceState> home = home_of(span.memory, *line.device);
+  if (home == nullptr || home == line.device || direct(line, *home)) return {};
+  return Status(TN_INVALID, std::string(what) + " lies in memory of device '" + home->name +
+                                "', which work on device '" + line.device->name +
+                                "' does not reach: copy it there first");
+}
+
 Status carry_bytes(Stream& stream, const Side& destination, const Side& source) {
   TN_TRY(stream.sync());
   if (!destination.foreign && !source.foreign) return copy_here(stream, destination.span, source.span);

@@ -20,4 +20,8 @@ Result<Side> side_of(Timeline& line, const tn_span& span);
 // Copies through host memory; one side at least is foreign. [stream's thread; blocks; may fail]
 Status carry_bytes(Stream& stream, const Side& destination, const Side& source);
 
+// TN_INVALID where `span` is memory of another device, which work on `line` does not reach; `what` it is begins the message. Only
+// where the process has several_devices() it can be. [any-thread; may block; may fail]
+Status check_home(const Timeline& line, const tn_span& span, std::string_view what);
+
 }  // namespace tenon::runtime

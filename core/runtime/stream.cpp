@@ -91,6 +91,8 @@ Status Stream::sync(Timeout timeout) {
 Status Stream::fill(const tn_span& destination, uint64_t pattern, uint32_t pattern_bytes) {
   if (!state_->healthy()) return detail::stream_poison(*state_);
   if (destination.bytes == 0) return {};
+  if (runtime::several_devices())
+    TN_TRY(runtime::check_home(runtime::timeline_of(*this), destination, "fill: the destination"));
   state_->touch();
   tn_error error = no_error();
   const int32_t code = state_->api->fill(state_->handle, &destination, pattern, pattern_bytes, &error);

@@ -186,6 +186,7 @@ Result<Stream> open_stream(const std::shared_ptr<detail::DeviceState>& device, c
   line->device = device;
   line->plugin = device->plugin;
   line->api = device->plugin->stream;
+  line->home = device->handle;
   line->name =
       options.name.empty() ? device->name + "/stream" + std::to_string(unnamed.fetch_add(1)) : options.name;
   const tn_stream_options given{.size = sizeof(tn_stream_options),
@@ -220,6 +221,13 @@ Status stream_poison(const StreamState& state) {
   // `poisoned` is set after the poison itself, and read without order.
   while (line.poison.load(std::memory_order_acquire) == nullptr) std::this_thread::yield();
   return runtime::told(line);
+}
+
+Status stream_elsewhere(const StreamState& state, const tn_device*) {
+  const auto& line = static_cast<const runtime::Timeline&>(state);
+  return Status(TN_INVALID, "a kernel of another device is launched on stream '" + line.name +
+                                "' of device '" + line.device->name +
+                                "': use a stream of the device that it was compiled for");
 }
 
 Status stream_failure(StreamState& state, int32_t code, const tn_error& error) {

@@ -58,6 +58,7 @@ Result<Averages> Averages::open(const Open& from, Device& device, Communicator& 
     options.updates_wait = "updates of shards are launched together";
   options.sums = !plan.sums.empty();
   options.full_batch = from.step.full_batch;
+  options.rules = from.step.rules;
   options.target = from.target;
   options.timeline = from.timeline;
   Averages out;
@@ -129,9 +130,10 @@ Status Averages::find_weights(const Plan::State& plan) {
     const auto bound = plan.names.find((*all_)[i].name);
     if (bound == plan.names.end()) continue;  // nothing reads it
     if (plan.bound[bound->second].bytes != sync_->parameter(i).bytes)
-      return Status(TN_UNSUPPORTED, "executor: sharded = true: " + base::quoted((*all_)[i].name) +
-                                        " has another type than its gradient, which is " +
-                                        std::string(tenon::name((*all_)[i].dtype)));
+      return Status(TN_UNSUPPORTED, "executor: sharded = true: " + base::quoted((*all_)[i].name) + " is no " +
+                                        std::string(tenon::name((*all_)[i].dtype)) +
+                                        ", as its gradient is: leave sharded off, or name it in "
+                                        "custom_black_list, so that it stays f32");
     gradient_of.emplace(bound->second, i);
   }
   std::vector<bool> awaited(this->plan().buckets().size());

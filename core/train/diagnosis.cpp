@@ -133,7 +133,7 @@ Result<std::string> Diagnosis::run(Device& device, Stream& stream, const SpanOf&
     return std::string("every gradient of this rank is finite: another's, or their sum, is not");
   const auto bad = static_cast<uint64_t>(std::count(finite.begin(), finite.end(), 0.0f));
   return base::quoted(looks_[static_cast<size_t>(first - finite.begin())].param) + " is the first of " +
-         base::counted(bad, "gradient") + " that are not finite";
+         base::counted(bad, "gradient") + (bad == 1 ? " that is not finite" : " that are not finite");
 }
 
 }  // namespace tenon::train

@@ -61,6 +61,8 @@ Status State::check_fetches(const Form& form, std::span<const Binding> fetches) 
                  base::did_you_mean(fetch.name, names) +
                  (lasting.has(fetch.name) ? ": it is a parameter, which get() gives" : ""));
     }
+    if (const std::string why = train::why_no_place(fetch, output->spec.dtype); !why.empty())
+      return bad("output '" + output->name + "' " + why);
     if (fetch.span.bytes != output->place.bytes())
       return bad("output '" + output->name + "' has " + std::to_string(output->place.bytes()) +
                  " bytes, it is to be written to " + std::to_string(fetch.span.bytes));

@@ -3,6 +3,8 @@
 #include "train/inputs.hpp"
 
 #include "base/text.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/stage.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +19,16 @@ Status bad(const std::string& text) { return Status(TN_INVALID, "executor: " + t
 
 }  // namespace
 
+std::string why_no_place(const Binding& binding, DType dtype) {
+  if (binding.dtype != DType{} && binding.dtype != dtype)
+    return "is " + std::string(name(dtype)) + ", and its numbers here are " +
+           std::string(name(binding.dtype));
+  const bool is_null = binding.span.space == TN_SPACE_HOST_ADDRESS && binding.span.offset == 0;
+  return is_null && binding.span.bytes != 0
+             ? "is at a NULL address for " + base::counted(binding.span.bytes, "byte")
+             : "";
+}
+
 Result<Inputs> Inputs::open(const Plan& plan, std::string_view apart, Device& device, Stream& compute) {
   Inputs out;
   out.graph_ = plan.graph().name();
@@ -24,7 +36,7 @@ Result<Inputs> Inputs::open(const Plan& plan, std::string_view apart, Device& de
   uint64_t end = 0;
   for (const Graph::ValueInfo& info : plan.graph().values()) {
     if (info.role != Graph::Role::input || info.name == apart) continue;
-    One one{.name = info.name, .bytes = info.spec.bytes(), .at = end};
+    One one{.name = info.name, .dtype = info.spec.dtype, .bytes = info.spec.bytes(), .at = end};
     for (Buffer& place : one.places) place = TN_TRY(device.allocate(compute, one.bytes));
     end += (one.bytes + stage_alignment - 1) / stage_alignment * stage_alignment;
     out.all_.push_back(std::move(one));
@@ -73,6 +85,11 @@ Result<size_t> Inputs::check(std::span<const Binding> given) {
     }
     size_t& place = order_[static_cast<size_t>(found - all_.begin())];
     if (place != given.size()) return bad("input '" + found->name + "' is given twice");
+    if (const std::string why = why_no_place(given[i], found->dtype); !why.empty())
+      return bad("input '" + found->name + "' " + why);
+    if (runtime::several_devices())
+      TN_TRY(runtime::check_home(runtime::timeline_of(copies_), given[i].span,
+                                 "executor: input '" + found->name + "'"));
     place = i;
   }
   for (size_t i = 0; i < all_.size(); ++i) {

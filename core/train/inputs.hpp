@@ -13,6 +13,10 @@
 
 namespace tenon::train {
 
+// Why nothing of `dtype` can lie where a binding says, in words that follow its name; "" when it can. Sizes are not looked at.
+// [any-thread; does not block; may throw bad_alloc]
+std::string why_no_place(const Binding& binding, DType dtype);
+
 class Inputs {
  public:
   // What is given has no bytes at all: this rank has no samples.
@@ -65,6 +69,7 @@ class Inputs {
  private:
   struct One {
     std::string name{};
+    DType dtype{};
     uint64_t bytes = 0, at = 0;  // at its fullest; of the stage
     Buffer places[2]{};
   };

@@ -3,6 +3,7 @@
 #include "train/options.hpp"
 
 #include "graph/columns.hpp"
+#include "graph/words.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -60,6 +61,21 @@ Status check(const TrainingOptions& options) {
   if (options.ranks == 0) return bad_training("ranks = 0: give the size of the communicator");
   TN_TRY(check_samples(options));
   return options.scaling ? check(*options.scaling) : Status();
+}
+
+std::string rules(const TrainingOptions& options) {
+  const Optimizer& optimizer = options.optimizer;
+  std::string out = "optimizer " + std::string(name(optimizer.op)) + "\nrate " + number(optimizer.rate);
+  for (const Attribute& one : optimizer.attributes) out += "\n" + one.name + " " + graph::words(one.value);
+  for (const std::string& one : optimizer.no_decay) out += "\nno_decay " + one;
+  for (const std::string& one : options.stop_gradient) out += "\nstop_gradient " + one;
+  out += "\nclip_norm " + number(options.clip_norm);
+  if (!options.scaling) return out + "\nno loss scaling";
+  const LossScaling& scaling = *options.scaling;
+  return out + "\nloss scaling " + (scaling.dynamic ? "" : "not ") + "dynamic, init " + number(scaling.init) +
+         ", incr_every_n_steps " + std::to_string(scaling.incr_every_n_steps) + ", decr_every_n_nan_or_inf " +
+         std::to_string(scaling.decr_every_n_nan_or_inf) + ", incr_ratio " + number(scaling.incr_ratio) +
+         ", decr_ratio " + number(scaling.decr_ratio);
 }
 
 }  // namespace tenon::train

@@ -14,4 +14,7 @@ inline Status bad_training(const std::string& text) { return Status(TN_INVALID, 
 // Whether these options can be, whatever the model is. [any-thread; does not block; may fail]
 Status check(const TrainingOptions& options);
 
+// What follows the sums, in words, a line each: TrainingGraph::rules. [any-thread; does not block; cannot fail]
+std::string rules(const TrainingOptions& options);
+
 }  // namespace tenon::train

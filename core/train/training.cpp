@@ -34,6 +34,7 @@ class Maker {
     TN_TRY(find_loss(loss));
     TN_TRY(take_renewed());
     TN_TRY(find_trained());
+    out_.rules = train::rules(options_);
     const size_t before = g_.nodes().size();
     const Value seed = seed_of_loss();
     note_in_f32(before);
@@ -221,9 +222,8 @@ class Maker {
     out_.rate = std::string(prefix) + "rate";
     if (passes::optimizer_slots(options_.optimizer.op).states == 2) count_steps();
     for (size_t i = 0; i < trained_.size(); ++i) update(i, gradients[i], inverse);
-    if (!options_.scaling) return;
-    scale_next();
-    count_bad_steps();
+    if (options_.scaling) scale_next();
+    if (found_inf_.index != TN_ABSENT) count_bad_steps();
   }
 
   // One verdict on all gradients, which become averages without the loss's scale.
@@ -241,10 +241,10 @@ class Maker {
     }
     const std::vector<Value> made = g_.named(std::move(names)).check_finite_and_unscale(inputs);
     std::copy(made.begin() + 1, made.end(), gradients.begin());
-    if (!options_.scaling) return;
     found_inf_ = made[0];
     out_.found_inf = std::string(prefix) + "found_inf.now";
     g_.output(out_.found_inf, found_inf_);
+    if (!options_.scaling) return;
     out_.scale_used = std::string(prefix) + "scale.now";
     g_.output(out_.scale_used, g_.identity(scale_));
   }

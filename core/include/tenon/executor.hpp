@@ -34,14 +34,28 @@
 
 namespace tenon {
 
-// Host memory for a step to read: a container, or one number.
+namespace detail {
+// What a C++ number is on a device; DType{} for one that says nothing, as a byte or the 16 bits of a half.
+template <class T>
+constexpr DType dtype_of() noexcept {
+  constexpr bool whole = std::is_integral_v<T>, has_sign = std::is_signed_v<T>;
+  if (std::is_same_v<T, float>) return f32;
+  if (std::is_same_v<T, double>) return f64;
+  if (whole && sizeof(T) == 4) return has_sign ? i32 : u32;
+  if (whole && sizeof(T) == 8) return has_sign ? i64 : u64;
+  return DType{};
+}
+}  // namespace detail
+
+// Host memory for a step to read: a container, or one number; its type is held against the step's.
 template <class Host>
 Binding fed(std::string_view name, const Host& source) {
   if constexpr (std::is_arithmetic_v<Host>) {
-    return {name, Stream::host_span(&source, sizeof source)};
+    return {name, Stream::host_span(&source, sizeof source), detail::dtype_of<Host>()};
   } else {
     const std::span view(source);
-    return {name, Stream::host_span(view.data(), view.size_bytes())};
+    using Number = std::remove_cv_t<typename decltype(view)::element_type>;
+    return {name, Stream::host_span(view.data(), view.size_bytes()), detail::dtype_of<Number>()};
   }
 }
 // The same for an output to be written to.

@@ -94,6 +94,8 @@ struct SyncOptions {
   bool sums = false;
   // What an update that divides by itself counts samples in (TrainingOptions::full_batch): compared between ranks, and nothing else.
   uint64_t full_batch = 1;
+  // What else all ranks must have alike, in words, a line each (TrainingGraph::rules): compared likewise.
+  std::string rules{};
 };
 
 // What a rank brings to a step beside its gradients.

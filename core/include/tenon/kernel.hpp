@@ -20,6 +20,7 @@ namespace detail {
 struct KernelState : Counted {
   const tn_kernel_api* api = nullptr;
   tn_kernel* handle = nullptr;
+  const tn_device* home = nullptr;  // whose it is
   uint64_t workspace_bytes = 0;
 
   TN_API static void destroy(KernelState* state) noexcept;  // defined in core/runtime
@@ -63,11 +64,14 @@ class TN_API Kernel {
   explicit operator bool() const noexcept { return static_cast<bool>(state_); }
 
   // Enqueues one run: `bindings` are inputs, then outputs, in the fragment's order; `workspace` holds workspace_bytes() of
-  // this launch alone. TN_INVALID for a wrong count, size or alignment. [stream's thread; may block; may fail]
+  // this launch alone. TN_INVALID for a stream of another device, and for a wrong count, size or alignment.
+  // [stream's thread; may block; may fail]
   Status launch(Stream& stream, std::span<const tn_span> bindings, const tn_span& workspace = {}) const {
     detail::StreamState& line = *stream.state();
     if (!line.healthy()) [[unlikely]]
       return detail::stream_poison(line);
+    if (line.home != state_->home) [[unlikely]]
+      return detail::stream_elsewhere(line, state_->home);
     line.touch();
     tn_error error = no_error();
     const int32_t code = state_->api->launch(state_->handle, line.handle, bindings.data(),

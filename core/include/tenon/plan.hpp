@@ -33,6 +33,7 @@ struct PlanOptions {
 struct Binding {
   std::string_view name;
   tn_span span;
+  DType dtype{};  // of the numbers there, where whoever binds knows it: then another one is refused
 };
 
 // A plan; copies name the same one.

@@ -97,7 +97,8 @@ class TN_API Stream {
   Status fill(const tn_span& destination, uint64_t pattern = 0, uint32_t pattern_bytes = 1);
   // Runs `call` on a host thread in stream order. It must not use this plugin; in it, waiting for this stream is TN_INVALID.
   // Where the plugin has no host calls the stream is synchronised and `call` runs here. A call that never ran (the stream
-  // was poisoned first) is dropped when the stream ends. [stream's thread; may block; may fail]
+  // was poisoned first) is dropped when the stream ends. What it throws is logged, and the stream goes on: a call that may fail
+  // writes down that it has. [stream's thread; may block; may fail]
   Status host_call(std::function<void()> call);
 
   std::string_view name() const noexcept;

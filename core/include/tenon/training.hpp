@@ -9,7 +9,7 @@
 //   auto step = TN_TRY(tenon::training_graph(model, "loss", options));
 //
 // Invariant: what lasts from one step to the next is a parameter with an output that renews it (TrainingGraph::renewed), and
-// nothing else. A step whose gradients are not all finite changes, with loss scaling, no weight, state or counter of steps.
+// nothing else. A step whose gradients are not all finite changes, with loss scaling or clipping, no weight, state or counter of steps.
 #pragma once
 
 #include <tenon/export.hpp>
@@ -91,6 +91,8 @@ struct TrainingGraph {
   std::string found_inf{};   // output: 1 after a bad step
   std::string skipped{};     // parameter: how many steps were bad
   bool clips = false;
+  std::string
+      rules{};  // optimizer, clipping and loss scaling in words, a line each: what all ranks must have alike
   std::vector<passes::Note> notes{};  // what was changed of the model, and why not
   // Nodes, by a value they make, that compute in f32 whatever mixed precision does to the model.
   std::vector<std::string> in_f32{};

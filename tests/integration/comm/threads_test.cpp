@@ -135,6 +135,24 @@ TEST_CASE("threads: two ranks talk while a third that is not asked does somethin
   });
 }
 
+TEST_CASE("threads: bytes that are no whole elements, and a stream of another device, are refused by name") {
+  together(2, [](Rank& r) -> Status {
+    const Buffer buffer = TN_TRY(r.buffer(64));
+    const tn_span odd = TN_TRY(buffer.slice(0, 63));
+    const auto refused = [](const Status& told, const char* words) {
+      const bool well = told.code() == TN_INVALID && told.message().find(words) != std::string_view::npos;
+      return well ? Status() : Status(TN_INTERNAL, "told: " + std::string(told.message()));
+    };
+    TN_TRY(refused(r.comm.all_reduce(r.stream, odd, odd, i32), "a span has 63 bytes"));
+    Runtime runtime = TN_TRY(comm_test::runtime());
+    Device other = TN_TRY(runtime.device("cpu"));
+    Stream stream = TN_TRY(other.stream());
+    TN_TRY(refused(r.comm.all_reduce(stream, buffer, buffer, i32), "use a stream of its own device"));
+    TN_TRY(r.stream.fill(buffer, 0));
+    return r.comm.all_reduce(r.stream, buffer, buffer, i32);
+  });
+}
+
 TEST_CASE("threads: all_to_all of uneven counts, in place too, is the reference's") {
   for (const bool in_place : {false, true}) {
     together(3, [&](Rank& r) -> Status {

@@ -91,6 +91,62 @@ TEST_CASE("plan: a binding that is missing, unknown, twice there or of another s
   says({{"x", x}, {"b", b}, {"y", x}, {"n", m}}, "nothing is called 'n'");
   says({{"x", x}, {"x", x}}, "'x' is bound twice");
   says({{"x", b}}, "'x' has 128 bytes, it is bound to 32");
+  says({{"x", x, i32}}, "'x' is f32, and its numbers here are i32");
+}
+
+TEST_CASE("plan: outputs that overlap an input or each other are refused, inputs may lie in one place") {
+  World w;
+  Graph g("two");
+  const auto a = g.input("a", {f32, {32}}), b = g.input("b", {f32, {32}});
+  g.output("sum", g.add(a, b));
+  g.output("product", g.mul(a, b));
+  const Plan made = must(plan(g, w.device));
+  const Buffer buffer = must(w.device.allocate(w.stream, 1024)),
+               other = must(w.device.allocate(w.stream, 128));
+  const auto at = [&](uint64_t offset) { return must(buffer.slice(offset, 128)); };
+  const auto says = [&](const tn_span& sum, const tn_span& product, const char* words) {
+    const Status status =
+        made.run(w.stream, {{"a", at(0)}, {"b", at(256)}, {"sum", sum}, {"product", product}});
+    CHECK(status.code() == TN_INVALID);
+    CHECK_HAS(std::string(status.message()), words);
+  };
+  says(at(0), other, "'sum' and 'a' are bound to memory that overlaps");
+  says(at(64), other, "'sum' and 'a' are bound to memory that overlaps");
+  says(at(192), other, "'b' and 'sum' are bound to memory that overlaps");
+  says(at(512), at(576), "'product' and 'sum' are bound to memory that overlaps");
+  must(w.stream.fill(buffer, 0));
+  must(made.run(w.stream, {{"a", at(0)}, {"b", at(0)}, {"sum", at(128)}, {"product", at(256)}}));
+  must(w.stream.sync());
+}
+
+TEST_CASE("plan: a stream or memory of another device is refused by name") {
+  Runtime runtime = open_with_other();
+  Device here = target(runtime);
+  auto there = runtime.device(other_plugin());
+  if (there.code() == TN_NOT_FOUND) TENON_SKIP("two plugins", std::string(there.message()));
+  Device far_device = must(std::move(there));
+  Stream stream = must(here.stream()), far_stream = must(far_device.stream());
+  Graph g("copy");
+  g.output("y", g.neg(g.input("x", {f32, {32}})));
+  const Plan made = must(plan(g, here));
+  const Buffer x = must(here.allocate(stream, 128)), y = must(here.allocate(stream, 128)),
+               far = must(far_device.allocate(far_stream, 128));
+  const auto says = [&](const Status& status, const std::string& words) {
+    CHECK(status.code() == TN_INVALID);
+    CHECK_HAS(std::string(status.message()), words);
+    CHECK_HAS(std::string(status.message()), far_device.name());
+  };
+  says(made.run(stream, {{"x", far}, {"y", y}}), "plan: 'x' lies in memory of device");
+  says(made.run(stream, {{"x", x}, {"y", far}}), "plan: 'y' lies in memory of device");
+  says(made.run(far_stream, {{"x", x}, {"y", y}}), "plan of 'copy': it was made for device '" + here.name());
+  says(stream.fill(far, 0), "fill: the destination lies in memory of device");
+  FragmentBuilder f("neg");
+  const auto in = f.input({f32, {32}});
+  f.output(f.node(Op::neg, {in}, {f32, {32}}));
+  const Kernel kernel = must(here.compile(must(f.build())));
+  says(kernel.run(far_stream, {x, y}), "a kernel of another device is launched on stream");
+  must(stream.sync());
+  must(far_stream.sync());
 }
 
 TEST_CASE("plan: a graph with a mistake, and an output called as an input, are refused") {

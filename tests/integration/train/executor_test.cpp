@@ -266,6 +266,14 @@ TEST_CASE("executor: what cannot be is refused before anything runs") {
   CHECK_HAS(std::string(executor.run({x, y}, {fetched("fc1.b", loss)}).message()), "which get() gives");
   CHECK_HAS(std::string(executor.run({x, y}, {fetched("guess", loss)}).message()),
             "it is to be written to 4");
+  refused({x, {"y", Stream::host_span(nullptr, 16)}}, "input 'y' is at a NULL address for 16 bytes");
+  refused({x, fed("y", std::vector<int32_t>(4))}, "input 'y' is f32, and its numbers here are i32");
+  refused({x, fed("y", std::vector<double>(2))}, "input 'y' is f32, and its numbers here are f64");
+  double wide = 0;
+  CHECK_HAS(std::string(executor.run({x, y}, {fetched("loss", wide)}).message()),
+            "output 'loss' is f32, and its numbers here are f64");
+  CHECK_HAS(std::string(executor.run({x, y}, {{"loss", Stream::host_span(nullptr, 4)}}).message()),
+            "output 'loss' is at a NULL address for 4 bytes");
   CHECK(executor.get("fc3.w").code() == TN_NOT_FOUND);
   CHECK_HAS(std::string(executor.set("fc1.b", bytes_of(given.x)).message()), "has 20 bytes, it is given 96");
   CHECK(executor.set_rate(-1).code() == TN_INVALID);

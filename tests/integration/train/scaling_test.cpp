@@ -45,7 +45,7 @@ struct World {
   Runtime runtime = tenon::test::open();
   Device device = tenon::test::target(runtime);
 
-  Executor open(const LossScaling& scaling, Op op = Op::adam, double clip_norm = 0) {
+  Executor open(const std::optional<LossScaling>& scaling, Op op = Op::adam, double clip_norm = 0) {
     const TrainingGraph step = must(training_graph(
         regression(rows), "loss", {.optimizer = {.op = op}, .scaling = scaling, .clip_norm = clip_norm}));
     Executor out = must(Executor::open(step, device));
@@ -98,6 +98,24 @@ TEST_CASE("scaling: grows after good steps, shrinks after bad ones, and bad step
   follow(clipped, {scaling}, {2, 3}, 6);
 }
 
+TEST_CASE("scaling: where gradients are clipped and no loss is scaled a bad step changes nothing either") {
+  World w;
+  for (const Op op : {Op::sgd, Op::momentum, Op::adam}) {
+    Executor executor = w.open(std::nullopt, op, 0.1);
+    for (int i = 0; i < 5; ++i) {
+      CAPTURE(i);
+      const bool is_bad = i == 1 || i == 2;
+      Everything before = must(everything(executor));
+      run(executor, is_bad, static_cast<uint64_t>(i));
+      Everything after = must(everything(executor));
+      CHECK(must(executor.value("training.found_inf.now")) == (is_bad ? 1 : 0));
+      CHECK(must(executor.value("training.skipped")) == std::clamp(i, 0, 2));
+      for (Everything* all : {&before, &after}) all->erase("training.skipped");
+      CHECK((before == after) == is_bad);
+    }
+  }
+}
+
 TEST_CASE("scaling: a bad step changes no master, nor the halves that are made of it") {
   World w;
   Strategy strategy;
@@ -136,7 +154,7 @@ TEST_CASE("scaling: a scale that stays, and the same weights as without one") {
   const LossScaling fixed{.dynamic = false, .init = 256};
   Executor executor = w.open(fixed, Op::sgd);
   follow(executor, {fixed}, {1}, 3);
-  Executor scaled = w.open({.init = 65536}, Op::adam);
+  Executor scaled = w.open(LossScaling{.init = 65536}, Op::adam);
   Executor plain = must(Executor::open(
       must(training_graph(regression(rows), "loss", {.optimizer = {.op = Op::adam}})), w.device));
   must(begin(plain, 3));

@@ -199,6 +199,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("ranks: what follows the sums is alike on all of them, or they are told before the first step") {
+  const std::pair<TrainingOptions, const char*> cases[] = {
+      {{.optimizer = {.op = Op::momentum, .attributes = {{"momentum", 0.5}}}}, "momentum 0.5"},
+      {{.optimizer = {.op = Op::momentum, .rate = 0.5}}, "rate 0.5"},
+      {{.optimizer = {.op = Op::momentum}, .clip_norm = 0.5}, "clip_norm 0.5"},
+      {{.optimizer = {.op = Op::momentum}, .scaling = LossScaling{}}, "loss scaling dynamic"}};
+  for (const auto& [odd, words] : cases) {
+    together(2, [&, &odd = odd, &words = words](Rank& r) -> Status {
+      TrainingOptions options{.optimizer = {.op = Op::momentum}};
+      if (r.rank == 1) options = odd;
+      options.ranks = 2;
+      const auto opened = open(r, {}, TN_TRY(training_graph(network(4), "loss", options)));
+      const std::string told(opened.message());
+      return expect(opened.code() == TN_MISMATCH && told.find(words) != std::string::npos &&
+                        told.find("rank 1 has") != std::string::npos,
+                    told);
+    });
+  }
+}
+
 TEST_CASE("uneven: ranks that count samples in other batches are told before the first step") {
   together(2, [](Rank& r) -> Status {
     const int64_t full = r.rank == 0 ? 4 : 8;

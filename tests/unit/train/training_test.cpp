@@ -83,6 +83,13 @@ TEST_CASE("training: nothing that was not asked for") {
   CHECK(all.graph.communicators().at(0) == 4);
   CHECK(all.clips);
   CHECK(count(made(model(), {.scaling = LossScaling{.dynamic = false}}).graph, Op::update_loss_scaling) == 0);
+  const TrainingGraph clipped = made(model(), {.clip_norm = 1});
+  CHECK(count(clipped.graph, Op::check_finite_and_unscale) == 1);
+  CHECK(count(clipped.graph, Op::update_loss_scaling) == 0);
+  CHECK(clipped.scale.empty());
+  CHECK(clipped.scale_used.empty());
+  CHECK(clipped.found_inf == "training.found_inf.now");
+  CHECK(clipped.skipped == "training.skipped");
 }
 
 TEST_CASE("training: a shorter batch weighs less, and on one rank as much") {

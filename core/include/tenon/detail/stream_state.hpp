@@ -16,6 +16,7 @@ namespace tenon::detail {
 struct StreamState : Counted {
   const tn_stream_api* api = nullptr;
   tn_stream* handle = nullptr;
+  const tn_device* home = nullptr;      // whose kernels run on it
   std::atomic<uint64_t> reached{0};     // the newest value known to be reached
   std::atomic<uint64_t> recorded{0};    // the newest value recorded; written by the stream's thread
   std::atomic<uint32_t> unrecorded{0};  // 1: work was enqueued after `recorded`
@@ -39,6 +40,8 @@ struct StreamState : Counted {
 TN_API Status stream_poison(const StreamState& state);
 // The failure of a call on `state`, remembered as its poison when it is one. Off the hot path.
 TN_API Status stream_failure(StreamState& state, int32_t code, const tn_error& error);
+// Why a kernel of device `home`, which is another one than the stream's, is not launched on it. Off the hot path.
+TN_API Status stream_elsewhere(const StreamState& state, const tn_device* home);
 // Waits for a value that is not known to be reached: asks, bridges devices, carries poison.
 TN_API Status stream_wait(StreamState& state, StreamState& other, uint64_t value);
 
