@@ -27,6 +27,10 @@ tenon_install_folder(core/include "${CMAKE_INSTALL_INCLUDEDIR}" sdk)
 tenon_install_folder(sdk/template "${CMAKE_INSTALL_DATADIR}/tenon/template" sdk USE_SOURCE_PERMISSIONS)
 tenon_install_folder(sdk/conformance "${CMAKE_INSTALL_DATADIR}/tenon/conformance" sdk)
 tenon_install_folder(samples "${CMAKE_INSTALL_DATADIR}/tenon/samples" samples)
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT sdk
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
+install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+        DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT sdk)
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/THIRD_PARTY.md"
         DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT sdk)
 

@@ -18,8 +18,12 @@ struct Paint {
   }
 };
 
+// What a plugin says moves no cursor and breaks no line.
 std::string one_line(std::string text) {
-  for (char& c : text) c = c == '\n' || c == '\r' || c == '\t' ? ' ' : c;
+  for (char& c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    c = c == '\n' || c == '\r' || c == '\t' ? ' ' : code < 0x20 || code == 0x7F ? '?' : c;
+  }
   return text;
 }
 
@@ -29,7 +33,7 @@ std::string counted(uint64_t count, const std::string& what) {
 
 template <size_t N>
 std::string field(const char (&text)[N]) {
-  return std::string(text, strnlen(text, N));
+  return one_line(std::string(text, strnlen(text, N)));
 }
 
 const char* kind_name(uint32_t kind) {

@@ -4,6 +4,8 @@
 
 #include <tenon/plan.hpp>
 
+#include <algorithm>
+
 namespace tenon {
 namespace {
 
@@ -20,10 +22,26 @@ FusionPattern pattern_of(const tn_pattern& given) {
   return pattern;
 }
 
+// A list that counts more than it holds is its plugin's mistake, and no reason to fall.
+bool is_whole(const tn_pattern_list& list) {
+  if (list.count != 0 && list.items == nullptr) return false;
+  return std::all_of(list.items, list.items + list.count, [](const tn_pattern& pattern) {
+    if (pattern.step_count != 0 && pattern.steps == nullptr) return false;
+    return std::all_of(pattern.steps, pattern.steps + pattern.step_count, [](const tn_pattern_step& step) {
+      return (step.op_count == 0 || step.ops != nullptr) &&
+             (step.operand_count == 0 || step.operands != nullptr);
+    });
+  });
+}
+
 Result<std::vector<FusionPattern>> patterns_of(const Device& device) {
   tn_pattern_list list{};
   tn_error error = no_error();
   TN_TRY(status_of(device.plugin().kernel->patterns(device.handle(), &list, &error), error));
+  if (!is_whole(list))
+    return Status(TN_INTERNAL,
+                  "device '" + device.name() +
+                      "' publishes patterns that count more than they hold: mend its kernel.patterns");
   std::vector<FusionPattern> patterns;
   for (uint64_t i = 0; i < list.count; ++i) patterns.push_back(pattern_of(list.items[i]));
   return patterns;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // probe_main.cpp: tenon-probe LIBRARY NAME MIN MAX, the program in which unknown libraries are tried.
 //
-// Started by libtenon with base::answer_fd open. By hand, `tenon-probe LIBRARY` runs the same steps under a debugger.
+// Started by libtenon with base::answer_fd open. By hand, `tenon-probe LIBRARY` runs the same steps, in a debugger
+// too, and the answer goes to the terminal.
 #include "base/child.hpp"
 #include "plugin/probe.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
 #include <cstdio>
 
 int main(int count, char** arguments) {
@@ -19,5 +22,7 @@ int main(int count, char** arguments) {
              abi_version_from(arguments[4]).value_or(range.max)};
     tenon::base::become_expendable();
   }
+  const bool by_hand = count == 2 && fcntl(tenon::base::answer_fd, F_GETFD) < 0;
+  if (by_hand) dup2(STDOUT_FILENO, tenon::base::answer_fd);
   run_probe_child(arguments[1], count == 5 ? arguments[2] : "", range);
 }

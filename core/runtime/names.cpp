@@ -79,6 +79,11 @@ Result<std::vector<tn_device_info>> infos_of(const detail::Offer& offer) {
   tn_error error = no_error();
   uint32_t count = 0;
   TN_TRY(status_of(api.count(offer.descriptor, &count, &error), error));
+  constexpr uint32_t most_devices = 4096;
+  if (count > most_devices)
+    return Status(TN_INTERNAL, "plugin '" + offer.loaded->name + "' counts " + std::to_string(count) +
+                                   " devices, and " + std::to_string(most_devices) +
+                                   " are the most that are believed: mend its device.count");
   std::vector<tn_device_info> infos(count);
   for (uint32_t i = 0; i < count; ++i) {
     infos[i].size = sizeof(tn_device_info);

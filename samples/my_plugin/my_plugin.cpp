@@ -5,6 +5,7 @@
 // Read it from the bottom: Plugin finds devices; Device makes memory, streams and kernels. Before any of this
 // is called, the framework has checked handles, spans, values and fragments; exceptions become errors.
 // Invariant: work on a stream runs in order; a value is reached when all enqueued before it has run.
+#include <tenon/author/op_rules.hpp>
 #include <tenon/author/plugin.hpp>
 
 #include <atomic>
@@ -252,12 +253,14 @@ class Device {
     return std::make_unique<Stream>();
   }
   Status supports(const tn_fragment& fragment, tn_support& out) {
+    TN_TRY(check_rules(FragmentView(fragment)));  // TN_INVALID: no device could run it
     const std::string reason = obstacle(FragmentView(fragment));
     if (!reason.empty()) return refuse(out, reason);
     out.alias_mask = UINT64_MAX;  // in place is fine: an element is read before it is written
     return accept(out);
   }
   Result<std::unique_ptr<Kernel>> compile(const tn_fragment& fragment, const tn_compile_options&) {
+    TN_TRY(check_rules(FragmentView(fragment)));
     const std::string reason = obstacle(FragmentView(fragment));
     if (!reason.empty()) return Status(TN_UNSUPPORTED, reason);
     return std::make_unique<Kernel>(FragmentView(fragment));

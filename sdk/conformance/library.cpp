@@ -133,6 +133,15 @@ std::string missing_function(const Tables& tables) {
   for (const auto& [there, name] : required) {
     if (!there) return name;
   }
+  const tn_kernel_api& k = tables.kernel;
+  const std::pair<bool, const char*> with_kernels[] = {{k.supports, "kernel.supports"},
+                                                       {k.compile, "kernel.compile"},
+                                                       {k.launch, "kernel.launch"},
+                                                       {k.info, "kernel.info"},
+                                                       {k.destroy, "kernel.destroy"}};
+  for (const auto& [there, name] : with_kernels) {
+    if (tables.copy.kernel != nullptr && !there) return name;
+  }
   return {};
 }
 

@@ -70,6 +70,7 @@ CONFORM_CASE(3, "mismatch: another count is TN_MISMATCH on every rank") {
 }
 
 CONFORM_CASE(3, "mismatch: another type of the same width is TN_MISMATCH on every rank") {
+  TN_TRY(needs_sums(t, {TN_DTYPE_i32}));
   return found_on_all(t, "type", [](tn_comm_op& op) { op.dtype = TN_DTYPE_i32; });
 }
 
@@ -96,7 +97,7 @@ CONFORM_CASE(3, "mismatch: another root is TN_MISMATCH on every rank") {
 }
 
 CONFORM_CASE(3, "mismatch: another type of what is only moved is TN_MISMATCH on every rank") {
-  TN_TRY(needs_communicators(t));
+  TN_TRY(needs_sums(t, {TN_DTYPE_i32, TN_DTYPE_f32}));
   return as_threads(t, 2, [&](Rank& rank) -> Status {
     const Memory memory = TN_TRY(rank.device.alloc(2 * bytes));
     tn_comm_op op =
@@ -173,7 +174,7 @@ CONFORM_CASE(3, "abort: one communicator ends, the others of the same ranks go o
 }
 
 CONFORM_CASE(3, "destroy: what was submitted by all is seen out") {
-  TN_TRY(needs_communicators(t));
+  TN_TRY(needs_sums(t, {TN_DTYPE_i32}));
   return as_threads(t, 3, [&](Rank& rank) -> Status {
     const Memory memory = TN_TRY(rank.device.alloc(bytes));
     const Stream stream = TN_TRY(rank.device.stream());

@@ -57,6 +57,7 @@ CONFORM_CASE(3, "submit: an empty group and one of zero counts do nothing") {
 
 CONFORM_CASE(3, "submit: the operations of one group all arrive, also of zero counts in between") {
   TN_TRY(needs_kinds(t, {TN_COMM_ALL_REDUCE, TN_COMM_ALL_GATHER, TN_COMM_BROADCAST}));
+  TN_TRY(needs_sums(t, {TN_DTYPE_i32, TN_DTYPE_f32}));
   const tn_comm_limits limits = TN_TRY(limits_of(t));
   uint64_t most = t.quick() ? 24 : 100;
   if (limits.max_ops != 0) most = std::min<uint64_t>(most, limits.max_ops);
@@ -98,7 +99,7 @@ CONFORM_CASE(3, "submit: the operations of one group all arrive, also of zero co
 }
 
 CONFORM_CASE(3, "submit: groups run in the order of their submits, also on different streams") {
-  TN_TRY(needs_communicators(t));
+  TN_TRY(needs_sums(t, {TN_DTYPE_i64}));
   const int steps = t.quick() ? 30 : 60;
   std::vector<uint64_t> choice;
   for (int i = 0; i < steps; ++i) choice.push_back(t.random().below(2));
@@ -123,6 +124,7 @@ CONFORM_CASE(3, "submit: groups run in the order of their submits, also on diffe
 
 CONFORM_CASE(3, "submit: a collective waits for what its stream holds, and the stream waits for it") {
   TN_TRY(needs_gate(t));
+  TN_TRY(needs_sums(t, {TN_DTYPE_i32}));
   return as_threads(t, 3, [&](Rank& rank) -> Status {
     constexpr uint64_t count = 501;
     const Memory memory = TN_TRY(rank.device.alloc(4 * count))
@@ -149,7 +151,7 @@ CONFORM_CASE(3, "submit: a collective waits for what its stream holds, and the s
 }
 
 CONFORM_CASE(3, "submit: it does not wait for the other ranks on the host") {
-  TN_TRY(needs_communicators(t));
+  TN_TRY(needs_sums(t, {TN_DTYPE_i32}));
   return as_threads(t, 2, [&](Rank& rank) -> Status {
     const Memory memory = TN_TRY(rank.device.alloc(64));
     const tn_comm_op op = all_reduce(memory.span(), memory.span(), TN_DTYPE_i32, 16);

@@ -4,6 +4,8 @@
 
 #include "conformance/comm/store.hpp"
 
+#include <tenon/author/names.hpp>
+
 #include <optional>
 #include <utility>
 
@@ -133,6 +135,16 @@ Result<tn_comm_limits> limits_of(Context& t) {
   const Communicator alone = TN_TRY(Communicator::create(t, device, 0, 1, id, store.table(), "limits", {}));
   known = TN_TRY(alone.limits());
   return *known;
+}
+
+Status needs_sums(Context& t, std::initializer_list<uint32_t> dtypes) {
+  const tn_comm_limits limits = TN_TRY(limits_of(t));
+  for (const uint32_t dtype : dtypes) {
+    TN_TRY(t.needs((limits.reducible_mask >> dtype & 1) != 0,
+                   words("comm.all_reduce.", author::dtype_name(dtype)),
+                   "the communicator's limits do not list it"));
+  }
+  return {};
 }
 
 }  // namespace tenon::conform

@@ -64,5 +64,7 @@ Status needs_communicators(Context& t);
 Result<Bytes> make_id(Context& t, const Device& device);
 // What communicators of this device take, learnt from one of a single rank. [case's thread; may block; may fail]
 Result<tn_comm_limits> limits_of(Context& t);
+// The same, where the communicator reduces these types as well ("comm.all_reduce.i32"). [case's thread; may block; may fail]
+Status needs_sums(Context& t, std::initializer_list<uint32_t> dtypes);
 
 }  // namespace tenon::conform

@@ -3,6 +3,7 @@
 #include "conformance/ops/draw.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -24,6 +25,9 @@ uint32_t result_dtype(Draw& draw) {
   return to;
 }
 
+// Of most trials, and of some as much as the ABI has.
+int64_t most_rank(Draw& draw) { return draw.choices.chance(6) ? TN_MAX_RANK : 5; }
+
 // `dims` with some of them 1 and some leading ones left out.
 std::vector<int64_t> narrowed(Draw& draw, const std::vector<int64_t>& dims) {
   std::vector<int64_t> out(dims.begin() + static_cast<std::ptrdiff_t>(draw.choices.below(dims.size() + 1)),
@@ -36,7 +40,7 @@ std::vector<int64_t> narrowed(Draw& draw, const std::vector<int64_t>& dims) {
 
 void draw_broadcast(Draw& draw) {
   const bool asked = draw.given != nullptr;
-  const std::vector<int64_t> dims = draw.any_dims(0, 5);
+  const std::vector<int64_t> dims = draw.any_dims(0, most_rank(draw));
   const uint32_t count = draw.row.inputs_min;
   const size_t whole = asked                         ? draw.given_operand
                        : draw.form == Form::in_place ? 0
@@ -52,7 +56,8 @@ void draw_broadcast(Draw& draw) {
 
 void draw_reduce(Draw& draw) {
   const bool index = draw.row.dtypes == DtypeRule::INDEX;
-  std::vector<int64_t> dims = draw.any_dims(index ? 1 : 0, 5);
+  if (draw.choices.chance(3)) draw.budget *= 2;  // sums in several pieces
+  std::vector<int64_t> dims = draw.any_dims(index ? 1 : 0, most_rank(draw));
   std::vector<int64_t> axes;
   if (index) {
     axes = {static_cast<int64_t>(draw.choices.below(dims.size()))};
@@ -83,6 +88,14 @@ void draw_matmul(Draw& draw) {
                                      : draw.dims(draw.choices.pick<size_t>({0, 0, 1, 2, 3}));
   int64_t m = draw.dim(), n = draw.dim();
   int64_t k = draw.dim();
+  if (!asked && batch.empty() &&
+      draw.choices.chance(8)) {  // long one way, or two, as what is cut along its depth
+    m = n = k = draw.choices.between(1, 3);
+    const auto room = static_cast<uint64_t>(std::sqrt(static_cast<double>(draw.budget)));
+    int64_t* const longest = draw.choices.pick<int64_t*>({&k, &m, &n});
+    int64_t* const second = draw.choices.pick<int64_t*>({&k, &m, &n});
+    *longest = *second = static_cast<int64_t>(1 + draw.choices.below(std::min<uint64_t>(room, 1500)));
+  }
   if (!asked && draw.choices.chance(12)) draw.choices.pick<int64_t*>({&k, &m, &n})[0] = 0;
   const bool turn_a = draw.choices.chance(2), turn_b = draw.choices.chance(2);
   if (asked) {
@@ -123,7 +136,7 @@ void draw_reshape(Draw& draw) {
 }
 
 void draw_transpose(Draw& draw) {
-  const std::vector<int64_t> dims = draw.any_dims(0, 5);
+  const std::vector<int64_t> dims = draw.any_dims(0, most_rank(draw));
   std::vector<int64_t> order(dims.size()), turned;
   std::iota(order.begin(), order.end(), 0);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[i - 1 - draw.choices.below(i)]);

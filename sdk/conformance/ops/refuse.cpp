@@ -22,7 +22,9 @@ void refuses_fragment(Context& t, const Device& device, const tn_fragment& fragm
       t.call("kernel.supports", [&](tn_error* e) { return ask_supports(device, &fragment, &answer, e); });
   const bool no = asked.ok() && answer.verdict == TN_SUPPORT_NO && answer.reason[0] != '\0';
   t.check(asked.code() == TN_INVALID || (unsupported_will_do && (no || asked.code() == TN_UNSUPPORTED)), what,
-          ": kernel.supports must refuse it, and said ", asked.ok() ? answer.reason : asked.message());
+          ": kernel.supports must refuse it, and said ",
+          !asked.ok() ? std::string(asked.message())
+                      : words("verdict ", answer.verdict, " with the reason '", answer.reason, "'"));
   tn_kernel* kernel = nullptr;
   const Status made =
       t.call("kernel.compile", [&](tn_error* e) { return ask_compile(device, &fragment, &kernel, e); });

@@ -32,7 +32,8 @@ Result<Sample> Sample::find(Context& t, const Device& device, int64_t elements) 
       reason = said.reason;
     }
   }
-  return t.unsupported("kernel.elementwise", "the plugin runs no elementwise node by itself: " + reason);
+  return t.unsupported("kernel.elementwise",
+                       "the plugin runs no elementwise node of one input by itself: " + reason);
 }
 
 Bytes Sample::input(uint64_t seed) const {

@@ -30,11 +30,11 @@ extern "C" {
 typedef struct tn_support {
   uint32_t size;
   uint32_t verdict;
-  double cost_ns;           /* predicted time of one launch; 0: no opinion */
+  double cost_ns;           /* predicted time of one launch, finite; 0: no opinion */
   uint64_t workspace_bytes; /* predicted */
-  uint64_t alias_mask;      /* bit i: declared alias i is honoured in place */
-  char reason[232];         /* always filled for NO, CONVERTED, EMULATED: the predicate and its values */
-  uint64_t aliases_beyond;  /* past those 64: how many are honoured before the first that is not */
+  uint64_t alias_mask; /* bit i: declared alias i is honoured in place; none whose two ends lie otherwise */
+  char reason[232];    /* always filled for NO, CONVERTED, EMULATED: the predicate and its values */
+  uint64_t aliases_beyond; /* past those 64: how many are honoured before the first that is not */
 } tn_support;
 
 typedef struct tn_compile_options {
@@ -99,7 +99,8 @@ struct tn_kernel_api {
    * [any-thread; does not block; may fail] */
   int32_t (*layout_bytes)(tn_device* device, const tn_tensor* tensor, uint64_t* bytes, tn_error* error);
 
-  /* Compiles. Ended by `destroy`. TN_UNSUPPORTED with a reason, TN_NO_MEMORY.
+  /* Compiles. Ended by `destroy`. TN_INVALID for what `supports` calls so, which need not have been asked; TN_UNSUPPORTED
+   * with a reason, TN_NO_MEMORY.
    * [any-thread; may block; may fail] */
   int32_t (*compile)(tn_device* device, const tn_fragment* fragment, const tn_compile_options* options,
                      tn_kernel** kernel, tn_error* error);

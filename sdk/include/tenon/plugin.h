@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* plugin.h: the one exported symbol and the descriptor behind it.
  *
- * Opening a plugin has no side effect: no driver starts, no thread runs, no file is written before a device is opened.
+ * Opening a plugin has no side effect: no driver starts, no thread runs, no file is written before devices are counted or
+ * opened.
  */
 #ifndef TENON_PLUGIN_H
 #define TENON_PLUGIN_H

@@ -75,7 +75,8 @@ struct tn_stream_api {
    * figure. [stream's thread; may block; may fail] */
   int32_t (*record)(tn_stream* stream, uint32_t flags, uint64_t* value, tn_error* error);
   /* Later work on `stream` starts after `other` reaches `value`. `other` is of the same plugin and, without feature
-   * CROSS_DEVICE_WAIT, the same device. A stream may wait for itself at no cost.
+   * CROSS_DEVICE_WAIT, the same device. A stream may wait for itself at no cost. `other` may be
+   * destroyed meanwhile: what it has finished, or dropped, nobody waits for any more.
    * [stream's thread; does not block; may fail] */
   int32_t (*wait)(tn_stream* stream, tn_stream* other, uint64_t value, tn_error* error);
   /* Stores the newest value known to be reached. A runtime that cannot be asked knows what a sync has learned, so this

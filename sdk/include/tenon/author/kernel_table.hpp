@@ -12,6 +12,9 @@
 
 namespace tenon::author {
 
+// What stands in an answer whose plugin gives no reason, where the ABI demands one.
+inline constexpr const char* no_reason = "the plugin gives no reason";
+
 template <class Plugin>
 struct KernelTable {
   using Device = typename Plugin::Device;
@@ -30,7 +33,7 @@ struct KernelTable {
       TN_TRY(H::of(device).object->supports(*asked, answer));
       answer.reason[sizeof answer.reason - 1] = '\0';
       if (answer.verdict != TN_SUPPORT_NATIVE && answer.reason[0] == '\0') {
-        set_text(answer.reason, "the plugin gives no reason");
+        set_text(answer.reason, no_reason);
       }
       write_out(answer, out);
       return {};
