@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // device.cpp: how a device is opened and closed, and the thin gates of Device.
 #include "runtime/device_state.hpp"
+#include "runtime/runtime_state.hpp"
 #include "runtime/timeline.hpp"
 
 #include <algorithm>
@@ -71,6 +72,7 @@ Result<std::shared_ptr<detail::DeviceState>> open_device(OpenDevice how) {
   tn_error error = no_error();
   device->info.size = sizeof(tn_device_info);
   TN_TRY(status_of(api.info(how.plugin, how.ordinal, &device->info, &error), error));
+  const Host::Opening own_options(device->owner != nullptr ? device->owner->host : nullptr);
   const tn_device_options options{.size = sizeof(tn_device_options), .reserved = 0, .next = nullptr};
   TN_TRY(status_of(api.open(how.plugin, how.ordinal, &options, &device->handle, &error), error));
   device->limits.size = sizeof(tn_device_limits);

@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace tenon::runtime {
 namespace {
 
 Host& host_of(void* context) noexcept { return *static_cast<Host*>(context); }
+
+thread_local Host* opening = nullptr;
 
 // "cpu", "huge-pages" → "TENON_CPU_HUGE_PAGES".
 std::string variable_of(std::string_view group, std::string_view key) {
@@ -83,6 +86,9 @@ std::optional<std::string> Host::option(std::string_view group, std::string_view
   return environment_.get(variable_of(group, key));
 }
 
+Host::Opening::Opening(Host* host) noexcept : before_(std::exchange(opening, host)) {}
+Host::Opening::~Opening() { opening = before_; }
+
 void Host::write(void* context, int32_t level, const char* component, const char* text) noexcept {
   const auto clamped = static_cast<LogLevel>(std::clamp(level, TN_LOG_ERROR, TN_LOG_TRACE));
   host_of(context).log_.write(clamped, component != nullptr ? component : "plugin",
@@ -102,7 +108,7 @@ void Host::release(void*, void* memory, uint64_t, uint64_t) noexcept { std::free
 const char* Host::look_up(void* context, const char* plugin, const char* key) noexcept {
   if (plugin == nullptr || key == nullptr) return nullptr;
   try {
-    Host& host = host_of(context);
+    Host& host = opening != nullptr ? *opening : host_of(context);
     std::optional<std::string> value = host.option(plugin, key);
     if (!value) return nullptr;
     const std::lock_guard lock(host.lent_mutex_);

@@ -33,6 +33,19 @@ class Host {
   std::optional<std::string> option(std::string_view group, std::string_view key) const;
   const base::Environment& environment() const noexcept { return environment_; }
 
+  // While one lives, options that a plugin asks for on this thread are those of `host`, whoever's table the plugin keeps: so a
+  // device is opened with the options of the runtime that opens it.
+  class Opening {
+   public:
+    explicit Opening(Host* host) noexcept;
+    Opening(const Opening&) = delete;
+    Opening& operator=(const Opening&) = delete;
+    ~Opening();
+
+   private:
+    Host* before_;
+  };
+
   // As plugins see them.
   static void write(void* context, int32_t level, const char* component, const char* text) noexcept;
   static int32_t level(void* context) noexcept;

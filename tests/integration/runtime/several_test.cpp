@@ -42,6 +42,19 @@ TEST_CASE("several: bytes go to another plugin's device and back") {
   CHECK((out == source));
 }
 
+TEST_CASE("several: a device is opened with the options of its own runtime") {
+  if (device_under_test().plugin != "cpu") TENON_SKIP("options", "only cpu is asked for one that it checks");
+  Runtime first = open();
+  const Device device = target(first);
+  Runtime wrong = open({}, say_nothing, {{"cpu.threads", "many"}});
+  const auto refused = wrong.device("cpu");
+  CHECK(refused.code() == TN_INVALID);
+  CHECK_HAS(std::string(refused.message()), "option 'threads'");
+  must(first.device("cpu"));
+  Runtime right = open({}, say_nothing, {{"cpu.threads", "3"}});
+  must(right.device("cpu"));
+}
+
 TEST_CASE("several: a wait for another plugin's point holds, to and fro") {
   Runtime runtime = open_with_other();
   Device here = target(runtime);
