@@ -3,11 +3,10 @@
 #include "conformance/case.hpp"
 #include "conformance/comm/trial.hpp"
 #include "conformance/guard.hpp"
+#include "conformance/open_files.hpp"
 
 #include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <iterator>
 #include <thread>
 
 namespace tenon::conform {
@@ -290,10 +289,6 @@ CONFORM_CASE(3, "communicator: several are in flight at once, each on a stream o
 CONFORM_CASE(3, "communicator: made and destroyed many times it leaves nothing behind") {
   TN_TRY(needs_communicators(t));
   const Device& device = *TN_TRY(t.device());
-  const auto descriptors = [] {
-    const std::filesystem::directory_iterator open("/proc/self/fd");
-    return std::distance(begin(open), end(open));
-  };
   const auto once = [&](int i) {
     return as_threads(t, 2, [&](Rank& rank) -> Status {
       for (int k = 0; k < 3; ++k) {
@@ -305,11 +300,11 @@ CONFORM_CASE(3, "communicator: made and destroyed many times it leaves nothing b
     });
   };
   TN_TRY(once(0));  // what is made once and kept
-  const auto before = descriptors();
+  const int64_t before = open_files();
   const uint64_t held = TN_TRY(device.memory_info())
   .used_here_bytes;
   for (int i = 1; i <= (t.quick() ? 6 : 40); ++i) TN_TRY(once(i));
-  const auto after = descriptors();
+  const int64_t after = open_files();
   t.check(after <= before, "file descriptors went from ", before, " to ", after,
           " although every communicator has ended");
   const uint64_t now = TN_TRY(device.memory_info())

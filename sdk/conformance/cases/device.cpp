@@ -2,6 +2,7 @@
 // device.cpp: counting, describing, opening and closing devices, and what they promise.
 #include "conformance/case.hpp"
 #include "conformance/cases/tour.hpp"
+#include "conformance/open_files.hpp"
 
 #include <bit>
 #include <cstring>
@@ -130,11 +131,14 @@ CONFORM_CASE(0, "device: closing it while a stream lives is TN_BUSY and leaves i
 CONFORM_CASE(0, "device: opens and closes many times") {
   TN_TRY(t.present());
   const int rounds = t.quick() ? 5 : 30;
+  int64_t files = 0;
   for (int i = 0; i < rounds; ++i) {
     const auto device = Device::open(t, t.settings().device);
     TN_TRY(t.require(device.ok(), "round ", i, ": ", device.message()));
     TN_TRY(tour(t, **device));
+    if (i == 0) files = open_files();
   }
+  check_open_files(t, files, rounds - 1, "opening and closing");
   return {};
 }
 

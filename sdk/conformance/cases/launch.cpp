@@ -3,6 +3,7 @@
 #include "conformance/case.hpp"
 #include "conformance/cases/tour.hpp"
 #include "conformance/gate.hpp"
+#include "conformance/open_files.hpp"
 #include "conformance/ops/sample.hpp"
 
 #include <chrono>
@@ -160,12 +161,15 @@ CONFORM_CASE(1, "launch: those of one stream run in order, with the copies betwe
   const uint64_t rounds = t.quick() ? 20 : 200;
   const Memory kept = TN_TRY(device.alloc(sample.output_bytes() * rounds));
   const Stream stream = TN_TRY(device.stream());
+  int64_t files = 0;
   for (uint64_t i = 0; i < rounds; ++i) {
     const Bytes numbers = sample.input(i);
     TN_TRY(stream.copy(bench.input.span(), host_span(numbers.data(), numbers.size())));
     TN_TRY(bench.launch(stream));
     TN_TRY(stream.copy(kept.span(i * sample.output_bytes(), sample.output_bytes()), bench.output.span()));
+    if (i == 0) files = open_files();
   }
+  check_open_files(t, files, static_cast<int64_t>(rounds) - 1, "a launch");
   const Bytes found = TN_TRY(download(stream, kept.span()));
   for (uint64_t i = 0; i < rounds; ++i) {
     const std::span<const std::byte> one(found.data() + i * sample.output_bytes(), sample.output_bytes());

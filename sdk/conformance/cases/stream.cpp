@@ -3,6 +3,7 @@
 #include "conformance/case.hpp"
 #include "conformance/cases/tour.hpp"
 #include "conformance/gate.hpp"
+#include "conformance/open_files.hpp"
 
 namespace tenon::conform {
 
@@ -41,11 +42,14 @@ CONFORM_CASE(0, "stream: created and destroyed many times") {
   const Device& device = *TN_TRY(t.device());
   const Memory memory = TN_TRY(device.alloc(64));
   const int rounds = t.quick() ? 200 : 1500;
+  int64_t files = 0;
   for (int i = 0; i < rounds; ++i) {
     const Stream stream = TN_TRY(device.stream());
     TN_TRY(stream.fill(memory.span(), static_cast<uint64_t>(i), 8));
     if (i % 3 == 0) TN_TRY(stream.finish());
+    if (i == 0) files = open_files();
   }
+  check_open_files(t, files, rounds - 1, "a stream");
   const Stream last = TN_TRY(device.stream());
   return last.finish();
 }

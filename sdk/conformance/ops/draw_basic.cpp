@@ -25,8 +25,11 @@ uint32_t result_dtype(Draw& draw) {
   return to;
 }
 
-// Of most trials, and of some as much as the ABI has.
-int64_t most_rank(Draw& draw) { return draw.choices.chance(6) ? TN_MAX_RANK : 5; }
+// Of `low` to 5 dims, and now and then of as many as the ABI has.
+std::vector<int64_t> many_dims(Draw& draw, int64_t low) {
+  const bool many = draw.choices.chance(3);
+  return draw.any_dims(many ? 6 : low, many ? TN_MAX_RANK : 5);
+}
 
 // `dims` with some of them 1 and some leading ones left out.
 std::vector<int64_t> narrowed(Draw& draw, const std::vector<int64_t>& dims) {
@@ -40,7 +43,7 @@ std::vector<int64_t> narrowed(Draw& draw, const std::vector<int64_t>& dims) {
 
 void draw_broadcast(Draw& draw) {
   const bool asked = draw.given != nullptr;
-  const std::vector<int64_t> dims = draw.any_dims(0, most_rank(draw));
+  const std::vector<int64_t> dims = many_dims(draw, 0);
   const uint32_t count = draw.row.inputs_min;
   const size_t whole = asked                         ? draw.given_operand
                        : draw.form == Form::in_place ? 0
@@ -57,7 +60,7 @@ void draw_broadcast(Draw& draw) {
 void draw_reduce(Draw& draw) {
   const bool index = draw.row.dtypes == DtypeRule::INDEX;
   if (draw.choices.chance(3)) draw.budget *= 2;  // sums in several pieces
-  std::vector<int64_t> dims = draw.any_dims(index ? 1 : 0, most_rank(draw));
+  std::vector<int64_t> dims = many_dims(draw, index ? 1 : 0);
   std::vector<int64_t> axes;
   if (index) {
     axes = {static_cast<int64_t>(draw.choices.below(dims.size()))};
@@ -136,7 +139,7 @@ void draw_reshape(Draw& draw) {
 }
 
 void draw_transpose(Draw& draw) {
-  const std::vector<int64_t> dims = draw.any_dims(0, most_rank(draw));
+  const std::vector<int64_t> dims = many_dims(draw, 0);
   std::vector<int64_t> order(dims.size()), turned;
   std::iota(order.begin(), order.end(), 0);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[i - 1 - draw.choices.below(i)]);
