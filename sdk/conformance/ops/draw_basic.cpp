@@ -25,8 +25,9 @@ uint32_t result_dtype(Draw& draw) {
   return to;
 }
 
-// Of `low` to 5 dims, and now and then of as many as the ABI has.
+// Those of the operand that is given; else `low` to 5, and now and then as many as the ABI has.
 std::vector<int64_t> many_dims(Draw& draw, int64_t low) {
+  if (draw.given != nullptr) return draw.any_dims(low, TN_MAX_RANK);
   const bool many = draw.choices.chance(3);
   return draw.any_dims(many ? 6 : low, many ? TN_MAX_RANK : 5);
 }
