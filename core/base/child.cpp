@@ -243,6 +243,10 @@ void become_expendable() noexcept {
   on_exit(end_now, nullptr);
 }
 
+void answer_on_stdout() noexcept {
+  if (fcntl(answer_fd, F_GETFD) < 0) dup2(STDOUT_FILENO, answer_fd);
+}
+
 void answer(std::string_view text) noexcept {
   while (!text.empty()) {
     const ssize_t put = write(answer_fd, text.data(), text.size());

@@ -41,6 +41,8 @@ Result<ChildEnd> run_forked(const std::function<void()>& body, std::chrono::mill
 // For the child itself: no core file, default signal actions, death with the parent, and `exit` called by anyone ends it
 // without the exit handlers that were registered before. [first thing in the child; cannot fail]
 void become_expendable() noexcept;
+// Where nobody has opened `answer_fd`, as by hand, standard output takes its place. [child; does not block; cannot fail]
+void answer_on_stdout() noexcept;
 // Writes all of `text` to `answer_fd`. [child; may block; cannot fail]
 void answer(std::string_view text) noexcept;
 // Flushes what was printed, so that the parent sees it, and ends the child at once. [child]

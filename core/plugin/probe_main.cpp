@@ -6,8 +6,6 @@
 #include "base/child.hpp"
 #include "plugin/probe.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <cstdio>
 
 int main(int count, char** arguments) {
@@ -22,7 +20,6 @@ int main(int count, char** arguments) {
              abi_version_from(arguments[4]).value_or(range.max)};
     tenon::base::become_expendable();
   }
-  const bool by_hand = count == 2 && fcntl(tenon::base::answer_fd, F_GETFD) < 0;
-  if (by_hand) dup2(STDOUT_FILENO, tenon::base::answer_fd);
+  if (count == 2) tenon::base::answer_on_stdout();
   run_probe_child(arguments[1], count == 5 ? arguments[2] : "", range);
 }
