@@ -223,7 +223,7 @@ Status stream_poison(const StreamState& state) {
   return runtime::told(line);
 }
 
-Status stream_elsewhere(const StreamState& state, const tn_device*) {
+Status stream_elsewhere(const StreamState& state) {
   const auto& line = static_cast<const runtime::Timeline&>(state);
   return Status(TN_INVALID, "a kernel of another device is launched on stream '" + line.name +
                                 "' of device '" + line.device->name +

@@ -71,7 +71,7 @@ class TN_API Kernel {
     if (!line.healthy()) [[unlikely]]
       return detail::stream_poison(line);
     if (line.home != state_->home) [[unlikely]]
-      return detail::stream_elsewhere(line, state_->home);
+      return detail::stream_elsewhere(line);
     line.touch();
     tn_error error = no_error();
     const int32_t code = state_->api->launch(state_->handle, line.handle, bindings.data(),

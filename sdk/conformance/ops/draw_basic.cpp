@@ -90,15 +90,15 @@ void draw_matmul(Draw& draw) {
   const bool asked = left != nullptr && left->size() >= 2 && draw.given_operand == 0;
   std::vector<int64_t> batch = asked ? std::vector<int64_t>(left->begin(), left->end() - 2)
                                      : draw.dims(draw.choices.pick<size_t>({0, 0, 1, 2, 3}));
-  int64_t m = draw.dim(), n = draw.dim();
-  int64_t k = draw.dim();
-  if (!asked && batch.empty() &&
-      draw.choices.chance(8)) {  // long one way, or two, as what is cut along its depth
-    m = n = k = draw.choices.between(1, 3);
+  int64_t m = 1, n = 1, k = 1;
+  // Now and then long one way, or two, as products are that a device cuts along their depth.
+  if (!asked && batch.empty() && draw.choices.chance(8)) {
+    int64_t* const one = draw.choices.pick<int64_t*>({&k, &m, &n});
+    int64_t* const two = draw.choices.pick<int64_t*>({&k, &m, &n});
     const auto room = static_cast<uint64_t>(std::sqrt(static_cast<double>(draw.budget)));
-    int64_t* const longest = draw.choices.pick<int64_t*>({&k, &m, &n});
-    int64_t* const second = draw.choices.pick<int64_t*>({&k, &m, &n});
-    *longest = *second = static_cast<int64_t>(1 + draw.choices.below(std::min<uint64_t>(room, 1500)));
+    *one = *two = static_cast<int64_t>(1 + draw.choices.below(room));
+  } else {
+    for (int64_t* const one : {&m, &n, &k}) *one = draw.dim();
   }
   if (!asked && draw.choices.chance(12)) draw.choices.pick<int64_t*>({&k, &m, &n})[0] = 0;
   const bool turn_a = draw.choices.chance(2), turn_b = draw.choices.chance(2);

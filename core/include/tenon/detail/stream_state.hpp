@@ -40,8 +40,8 @@ struct StreamState : Counted {
 TN_API Status stream_poison(const StreamState& state);
 // The failure of a call on `state`, remembered as its poison when it is one. Off the hot path.
 TN_API Status stream_failure(StreamState& state, int32_t code, const tn_error& error);
-// Why a kernel of device `home`, which is another one than the stream's, is not launched on it. Off the hot path.
-TN_API Status stream_elsewhere(const StreamState& state, const tn_device* home);
+// Why a kernel of another device than the stream's is not launched on it. Off the hot path.
+TN_API Status stream_elsewhere(const StreamState& state);
 // Waits for a value that is not known to be reached: asks, bridges devices, carries poison.
 TN_API Status stream_wait(StreamState& state, StreamState& other, uint64_t value);
 
