@@ -123,7 +123,9 @@ Result<tn_memory_info> Device::memory_info() const {
   return info;
 }
 
-Result<Stream> Device::stream(StreamOptions options) { return runtime::open_stream(state_, options); }
+Result<Stream> Device::stream(StreamOptions options) {
+  return runtime::open_stream(state_, std::move(options));
+}
 
 Result<Buffer> Device::allocate(Stream& stream, uint64_t bytes, MemoryKind kind) {
   runtime::Timeline& line = runtime::timeline_of(stream);

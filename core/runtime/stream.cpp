@@ -4,6 +4,7 @@
 // Invariant: every verdict goes through judge(), so a point is reached only when what it depends on is sound.
 #include "runtime/device_state.hpp"
 #include "runtime/host_call.hpp"
+#include "runtime/stage.hpp"
 #include "runtime/timeline.hpp"
 
 namespace tenon {

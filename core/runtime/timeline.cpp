@@ -180,15 +180,15 @@ void carry(Timeline& line, const Timeline& source, uint64_t since) {
 
 Status told(const Timeline& line) { return Status(line.poison.load(std::memory_order_acquire)->error); }
 
-Result<Stream> open_stream(const std::shared_ptr<detail::DeviceState>& device, const StreamOptions& options) {
+Result<Stream> open_stream(const std::shared_ptr<detail::DeviceState>& device, StreamOptions options) {
   static std::atomic<uint64_t> unnamed{0};
   auto line = std::make_unique<Timeline>();
   line->device = device;
   line->plugin = device->plugin;
   line->api = device->plugin->stream;
   line->home = device->handle;
-  line->name =
-      options.name.empty() ? device->name + "/stream" + std::to_string(unnamed.fetch_add(1)) : options.name;
+  line->name = options.name.empty() ? device->name + "/stream" + std::to_string(unnamed.fetch_add(1))
+                                    : std::move(options.name);
   const tn_stream_options given{.size = sizeof(tn_stream_options),
                                 .priority = options.priority,
                                 .name = line->name.c_str(),

@@ -131,7 +131,7 @@ class Pin {
 };
 
 // Opens a stream on `device`. TN_INVALID for a priority the device lacks. [any-thread; may block; may fail]
-Result<Stream> open_stream(const std::shared_ptr<detail::DeviceState>& device, const StreamOptions& options);
+Result<Stream> open_stream(const std::shared_ptr<detail::DeviceState>& device, StreamOptions options);
 
 // Whether `value` was reached and is sound. Blocks until `deadline` at most; `why` is filled when refused.
 // [any-thread, no lock held; blocks as the deadline says; cannot fail]

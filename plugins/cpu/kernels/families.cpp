@@ -150,8 +150,8 @@ constexpr auto row_of = [] {
                        op == TN_OP_constant;
     if (fuses) name = elementwise;
     out[op] = no_row;
-    for (uint8_t row = 0; row < std::size(rows); ++row) {
-      if (rows[row].name == name) out[op] = row;
+    for (size_t row = 0; row < std::size(rows); ++row) {
+      if (rows[row].name == name) out[op] = static_cast<uint8_t>(row);
     }
   }
   return out;
