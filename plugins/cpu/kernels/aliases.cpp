@@ -62,20 +62,6 @@ std::span<const tn_node>::iterator writer_of(const FragmentView& fragment, const
   return maker;
 }
 
-// Whether a node of the same step reads `in` at other times than the one that works on it does: a kernel's statistics are
-// written before what it took in is done.
-bool is_read_beside(const FragmentView& fragment, const std::vector<Group>& groups, uint32_t worker,
-                    uint32_t in) {
-  const auto nodes = fragment.nodes();
-  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
-    if (worker < group.first || worker >= group.end) return false;
-    for (uint32_t at = group.first; at < group.end; ++at) {
-      if (at != worker && names(nodes[at].inputs, nodes[at].input_count, in)) return true;
-    }
-    return false;
-  });
-}
-
 // Whether the node runs in a step that reads and writes in an order of its own.
 bool is_taken_along(const std::vector<Group>& groups, uint32_t at) {
   return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
@@ -100,11 +86,7 @@ bool is_in_place_in_node(const FragmentView& fragment, const std::vector<Group>&
   if (maker == nodes.end()) return false;
   if (is_taken_along(groups, static_cast<uint32_t>(maker - nodes.begin()))) return false;
   const auto writer = writer_of(fragment, groups, maker);
-  const uint32_t written = writer == maker ? out : writer->outputs[0];
-  if (!works_in_place(*writer, in, written)) return false;
-  if (written != writer->outputs[0] &&
-      is_read_beside(fragment, groups, static_cast<uint32_t>(writer - nodes.begin()), in))
-    return false;
+  if (!works_in_place(*writer, in, writer == maker ? out : writer->outputs[0])) return false;
   return std::none_of(writer + 1, nodes.end(),
                       [&](const tn_node& node) { return names(node.inputs, node.input_count, in); });
 }

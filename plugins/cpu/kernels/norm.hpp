@@ -13,7 +13,8 @@ namespace tenon::cpu {
 // [any-thread; may block; may fail]
 Status build_norm(Builder& builder, uint32_t first, uint32_t end, unsigned threads);
 
-// Family::in_place: of the whole shape, and the statistics that batch_norm_train carries on.
+// Family::in_place: of the whole shape, and the statistics that batch_norm_train carries on, each of which is read once, by who
+// writes it: a node that reads them too is of another shape, and so of another step.
 bool norm_in_place(const tn_node& node, uint32_t input, uint32_t output);
 
 // A row norm's rows, and the elements of one: of the last `axes` dims.

@@ -128,7 +128,9 @@ TEST_CASE("plan: a stream or memory of another device is refused by name") {
   Stream stream = must(here.stream()), far_stream = must(far_device.stream());
   Graph g("copy");
   g.output("y", g.neg(g.input("x", {f32, {32}})));
-  const Plan made = must(plan(g, here));
+  const auto planned = plan(g, here);
+  SKIP_IF_UNSUPPORTED(planned, "neg");
+  const Plan made = *planned;
   const Buffer x = must(here.allocate(stream, 128)), y = must(here.allocate(stream, 128)),
                far = must(far_device.allocate(far_stream, 128));
   const auto says = [&](const Status& status, const std::string& words) {
@@ -144,7 +146,8 @@ TEST_CASE("plan: a stream or memory of another device is refused by name") {
   const auto in = f.input({f32, {32}});
   f.output(f.node(Op::neg, {in}, {f32, {32}}));
   const Kernel kernel = must(here.compile(must(f.build())));
-  says(kernel.run(far_stream, {x, y}), "a kernel of another device is launched on stream");
+  const tn_span spans[] = {x, y};
+  says(kernel.launch(far_stream, spans), "a kernel of another device is launched on stream");
   must(stream.sync());
   must(far_stream.sync());
 }

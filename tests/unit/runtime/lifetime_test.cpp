@@ -108,8 +108,10 @@ TEST_CASE("lifetime: a buffer whose use is on a stream of another device is free
   Device near_device = plugin.open(0), far_device = plugin.open(1);
   Stream near_stream = *near_device.stream(), far_stream = *far_device.stream();
   Buffer buffer = *near_device.allocate(near_stream, 8);
+  const Buffer far_buffer = *far_device.allocate(far_stream, 8);
   FakePlugin::hold(far_stream);
-  REQUIRE(far_stream.fill(buffer, 1).ok());
+  REQUIRE(far_stream.fill(far_buffer, 1)
+              .ok());  // as work that reads `buffer` does where devices reach each other
   REQUIRE(buffer.used_on(far_stream).ok());
   std::thread later([&] {
     while (plugin.calls().blocking_sync == 0) std::this_thread::yield();
