@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 
 constexpr int code_timeout = 124;             // as of timeout(1)
 constexpr std::chrono::seconds last_wait(3);  // for a keeper, once its ranks must be gone
-constexpr std::chrono::seconds to_tell(
-    1);  // for the other ranks of a failed one to find out, and write their flight records
+// For the other ranks of a failed one to find out, and to write their flight records.
+constexpr std::chrono::seconds to_tell(1);
 
 class Start {
  public:

@@ -4,6 +4,7 @@
 // Invariant: what is decided here follows from what all ranks received alike, so all of them return the same.
 #include "overlap/agree.hpp"
 
+#include "base/sha256.hpp"
 #include "base/text.hpp"
 
 #include <algorithm>
@@ -24,10 +25,11 @@ std::pair<std::string, std::string> settings(const SyncOptions& options, Basis b
           "streams to choose from: " + std::to_string(basis.most_lanes)};
 }
 
-// A number for what the plan's hash does not cover: FNV-1a, the same in every process.
+// A number for what the plan's hash does not cover.
 uint64_t word_of(const std::string& text) {
-  uint64_t out = 0xcbf29ce484222325;
-  for (const char c : text) out = (out ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  const base::Digest digest = base::sha256(text);
+  uint64_t out = 0;
+  for (size_t i = 0; i < sizeof out; ++i) out = out << 8 | digest[i];
   return out;
 }
 
