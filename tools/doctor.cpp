@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor.cpp: `tenon doctor`: what is here, what is not, and why. A bad plugin is news, not a failure: exit 0.
+// Plugins and their devices are opened in a child process: one that takes it down costs its own line, not the others'.
 #include "command.hpp"
 #include "survey.hpp"
 #include "text.hpp"
 
+#include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 
@@ -14,13 +17,26 @@ namespace {
 struct DoctorRequest {
   bool json = false;
   std::vector<std::string> folders{};
+  uint32_t deadline = 60;
 };
 
+// Again without the step that was fatal, until a child comes back.
 int run_doctor(const DoctorRequest& asked) {
-  const Survey found = survey(asked.folders);
-  const std::string text = asked.json ? survey_json(found) : survey_text(found, wants_colours(1));
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return std::fflush(stdout) == 0 ? exit_good : exit_bad;
+  for (Fatal fatal;;) {
+    const auto work = [&](const TellStep& tell) {
+      const Survey found = survey(asked.folders, tell, fatal);
+      return asked.json ? survey_json(found) : survey_text(found, wants_colours(1));
+    };
+    const Scouted scouted = scout(work, std::chrono::seconds(asked.deadline));
+    if (scouted.end.empty()) {
+      std::fwrite(scouted.answer.data(), 1, scouted.answer.size(), stdout);
+      return std::fflush(stdout) == 0 ? exit_good : exit_bad;
+    }
+    if (!fatal.emplace(scouted.step, scouted.end).second || scouted.step.empty()) {
+      std::fprintf(stderr, "tenon doctor: the process that looks around %s\n", scouted.end.c_str());
+      return exit_bad;
+    }
+  }
 }
 
 }  // namespace
@@ -33,6 +49,9 @@ Command add_doctor(CLI::App& tool) {
   app->add_option("--plugin-path", asked->folders, "Folders to search first")
       ->type_name("DIR")
       ->allow_extra_args(false);
+  app->add_option("--deadline", asked->deadline, "How long a plugin may take to open a device")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(1, 86400));
   return {app, [asked] { return run_doctor(*asked); }};
 }
 

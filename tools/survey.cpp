@@ -48,8 +48,28 @@ void note(Survey& out, const Line& line) {
   if (line.level <= LogLevel::warn) out.notes.push_back(line.component + ": " + line.text);
 }
 
-SurveyedDevice look_at(Runtime& runtime, const std::string& name, const tn_device_info& info) {
+// The steps that run code of plugins.
+class Steps {
+ public:
+  Steps(const TellStep& tell, const Fatal& fatal) : tell_(tell), fatal_(fatal) {}
+
+  // Before `doing` ("opened cpu:0"): "" to go on, or why not.
+  std::string before(const std::string& doing) const {
+    const auto known = fatal_.find(doing);
+    if (known == fatal_.end()) return tell_(doing), "";
+    return "a process that " + doing + " " + known->second + ": tell its vendor";
+  }
+
+ private:
+  const TellStep& tell_;
+  const Fatal& fatal_;
+};
+
+SurveyedDevice look_at(Runtime& runtime, const std::string& name, const tn_device_info& info,
+                       const Steps& steps) {
   SurveyedDevice out{.name = name, .info = info};
+  out.trouble = steps.before("opened " + name);
+  if (!out.trouble.empty()) return out;
   auto device = runtime.device(name);
   if (!device.ok()) {
     out.trouble = device.message();
@@ -66,9 +86,12 @@ SurveyedDevice look_at(Runtime& runtime, const std::string& name, const tn_devic
   return out;
 }
 
-SurveyedPlugin look_at(Runtime& runtime, const Candidate& candidate, Log& log, Survey& survey) {
+SurveyedPlugin look_at(Runtime& runtime, const Candidate& candidate, Log& log, Survey& survey,
+                       const Steps& steps) {
   SurveyedPlugin out{.candidate = candidate};
   if (candidate.state != Candidate::State::loaded) return out;
+  out.trouble = steps.before("counted the devices of " + candidate.name);
+  if (!out.trouble.empty()) return out;
   auto infos = runtime.devices(candidate.name);
   if (!infos.ok()) {
     out.trouble = infos.message();
@@ -76,7 +99,7 @@ SurveyedPlugin look_at(Runtime& runtime, const Candidate& candidate, Log& log, S
   }
   for (size_t i = 0; i < infos->size(); ++i) {
     for (const Line& line : log.take()) note(survey, line);
-    SurveyedDevice device = look_at(runtime, candidate.name + ":" + std::to_string(i), (*infos)[i]);
+    SurveyedDevice device = look_at(runtime, candidate.name + ":" + std::to_string(i), (*infos)[i], steps);
     for (Line& line : log.take()) {
       if (line.component != candidate.name) {
         note(survey, line);
@@ -122,12 +145,17 @@ size_t Survey::usable() const noexcept {
   }));
 }
 
-Survey survey(const std::vector<std::string>& search_path) {
+Survey survey(const std::vector<std::string>& search_path, const TellStep& tell, const Fatal& fatal) {
   Survey out;
+  const Steps steps(tell, fatal);
   out.version = tenon::version();
   out.abi = std::to_string(TN_ABI_MAJOR) + "." + std::to_string(TN_ABI_MINOR);
   out.machine = this_machine();
   out.environment = environment_that_matters();
+  if (const std::string trouble = steps.before("looked for plugins"); !trouble.empty()) {
+    out.notes.push_back(trouble);
+    return out;
+  }
   Log log;
   const RuntimeOptions options{.search_path = search_path, .log_level = LogLevel::info, .log = log.sink()};
   auto runtime = open_runtime(out, options);
@@ -137,7 +165,7 @@ Survey survey(const std::vector<std::string>& search_path) {
       if (folder.origin == "options.search_path") folder.origin = "--plugin-path";
     }
     for (const Candidate& candidate : runtime->candidates())
-      out.plugins.push_back(look_at(*runtime, candidate, log, out));
+      out.plugins.push_back(look_at(*runtime, candidate, log, out, steps));
   } else {
     out.notes.emplace_back(runtime.message());
   }

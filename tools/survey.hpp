@@ -5,9 +5,11 @@
 #pragma once
 
 #include "machine.hpp"
+#include "scout.hpp"
 
 #include <tenon/runtime.hpp>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -43,8 +45,12 @@ struct Survey {
   size_t usable() const noexcept;
 };
 
-// Looks at everything, with `search_path` before the other folders. [one thread; may block; cannot fail]
-Survey survey(const std::vector<std::string>& search_path);
+// Steps from which a process does not come back, and how it ended instead.
+using Fatal = std::map<std::string, std::string>;
+
+// Looks at everything, with `search_path` before the other folders. Tells each step that runs a plugin's code, and leaves out
+// the fatal ones. [one thread; may block; cannot fail]
+Survey survey(const std::vector<std::string>& search_path, const TellStep& tell, const Fatal& fatal);
 std::string survey_text(const Survey& found, bool colours);
 std::string survey_json(const Survey& found);
 

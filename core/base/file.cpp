@@ -68,6 +68,18 @@ FileKind file_kind(const std::string& path) noexcept {
   return S_ISDIR(info.st_mode) ? FileKind::folder : FileKind::other;
 }
 
+std::string file_stamp(const std::string& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) return "absent";
+  std::string words;
+  for (const auto part : {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
+                          static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
+                          static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
+    words += (words.empty() ? "" : ".") + std::to_string(part);
+  }
+  return words;
+}
+
 Result<std::string> real_path(const std::string& path) {
   const std::unique_ptr<char, void (*)(void*)> resolved(realpath(path.c_str(), nullptr), std::free);
   if (resolved == nullptr) return file_failure("resolve", path, errno);

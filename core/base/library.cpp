@@ -5,6 +5,7 @@
 #include "base/file.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
 namespace tenon::base {
 
@@ -16,6 +17,17 @@ Result<Library> Library::open(const std::string& path) {
 }
 
 void* Library::symbol(const char* name) const noexcept { return dlsym(handle_, name); }
+
+std::vector<std::string> open_libraries() {
+  std::vector<std::string> paths;
+  const auto take = [](dl_phdr_info* info, size_t, void* out) {
+    const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+    if (is_absolute(path)) static_cast<std::vector<std::string>*>(out)->emplace_back(path);
+    return 0;
+  };
+  dl_iterate_phdr(take, &paths);
+  return paths;
+}
 
 std::string own_folder() {
   static const char here = 0;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // rendezvous.cpp: what launchers put into the environment, a row for each, and the store that goes with it.
 //
-// Invariant: a launcher is recognised by its rank variable alone; everything else that is missing or wrong is an error that
-// names the variable, its value and the remedy.
+// Invariant: what is missing or wrong beside a launcher's rank variable is an error that names the variable, its value and
+// the remedy.
 #include "base/environment.hpp"
+#include "base/launcher.hpp"
 #include "base/text.hpp"
 #include "comm/store.hpp"
 
-#include <array>
 #include <charconv>
 #include <optional>
 
@@ -15,24 +15,6 @@ namespace tenon {
 namespace {
 
 using Variables = std::map<std::string, std::string, std::less<>>;
-
-struct Launcher {
-  const char* name;
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-};
-
-// In order of precedence: what the user said for Tenon, then the more special launchers before the more general.
-constexpr std::array<Launcher, 5> launchers{{
-    {"tenon", "TENON_RANK", "TENON_SIZE", "TENON_LOCAL_RANK", "TENON_LOCAL_SIZE"},
-    {"mpi", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-     "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"mpi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-    {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
-}};
 
 std::optional<std::string> value_of(const Variables& variables, std::string_view name) {
   const auto found = variables.find(name);
@@ -51,14 +33,14 @@ Result<uint32_t> number(const Variables& variables, const char* name, const std:
                 std::string(name) + " is " + base::quoted(*value) + ": it must be a whole number from 0 on");
 }
 
-const Launcher* launcher_of(const Variables& variables) {
-  for (const Launcher& launcher : launchers) {
+const base::Launcher* launcher_of(const Variables& variables) {
+  for (const base::Launcher& launcher : base::launchers) {
     if (value_of(variables, launcher.rank)) return &launcher;
   }
   return nullptr;
 }
 
-Status read_numbers(const Variables& variables, const Launcher& launcher, Rendezvous& out) {
+Status read_numbers(const Variables& variables, const base::Launcher& launcher, Rendezvous& out) {
   const std::string because =
       std::string(launcher.rank) + " is " + base::quoted(*value_of(variables, launcher.rank));
   out.launcher = launcher.name;
@@ -126,7 +108,7 @@ Result<Store> open_store(const Variables& variables, const Rendezvous& who, Time
 }  // namespace
 
 Result<Rendezvous> Rendezvous::from(const Variables& variables, Timeout timeout) {
-  const Launcher* launcher = launcher_of(variables);
+  const base::Launcher* launcher = launcher_of(variables);
   if (launcher == nullptr) {
     return Status(
         TN_NOT_FOUND,

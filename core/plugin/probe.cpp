@@ -78,6 +78,12 @@ Report read_report(std::string_view text) {
   return report;
 }
 
+std::vector<std::string> paths_in(std::string_view lines) {
+  std::vector<std::string> paths = base::split(lines, '\n');
+  std::erase(paths, "");
+  return paths;
+}
+
 const char* stage_words(Stage stage) {
   switch (stage) {
     case Stage::open:
@@ -141,7 +147,7 @@ class Trial {
     if (report.whole && report.code != TN_OK) return {.status = Status(report.code, report.message)};
     if (report.whole && end.output_bytes != 0)
       return {.status = Status(TN_INVALID, file_ + " " + noise_words(end))};
-    if (report.whole) return {};
+    if (report.whole) return {.libraries = paths_in(report.message)};
     const std::string where = stage_words(report.stage);
     switch (end.how) {
       case base::ChildEnd::How::timed_out:
@@ -174,15 +180,17 @@ class Trial {
   std::vector<std::string> warnings_;
 };
 
-std::optional<Verdict> recall_verdict(const Subject& subject, const ProbeSettings& settings) {
-  auto found = recall(settings.cache, subject);
-  if (!found) return std::nullopt;
-  if (found->timeout > found->timeout.zero() && settings.timeout > found->timeout) return std::nullopt;
+bool still_counts(const Remembered& found, const ProbeSettings& settings) {
+  const bool given_longer = found.timeout > found.timeout.zero() && settings.timeout > found.timeout;
+  return found.current && !given_longer;
+}
+
+Verdict verdict_of(const Remembered& found, const Subject& subject, const ProbeSettings& settings) {
   Verdict verdict{.how = "remembered"};
-  if (!found->status.ok()) {
+  if (!found.status.ok()) {
     verdict.status =
-        Status(found->status.code(), std::string(found->status.message()) + " (remembered; delete " +
-                                         entry_path(settings.cache, subject) + " to try it again)");
+        Status(found.status.code(), std::string(found.status.message()) + " (remembered; delete " +
+                                        entry_path(settings.cache, subject) + " to try it again)");
   }
   return verdict;
 }
@@ -203,10 +211,13 @@ Result<ProbeSettings> probe_settings(const RuntimeOptions& options, const base::
 
 Verdict probe(const Subject& subject, const ProbeSettings& settings) {
   if (settings.mode == Probe::off) return {.how = "off"};
-  if (auto verdict = recall_verdict(subject, settings)) return std::move(*verdict);
+  const std::optional<Remembered> before = recall(settings.cache, subject);
+  if (before && still_counts(*before, settings)) return verdict_of(*before, subject, settings);
   Trial trial(subject, settings);
   bool keep = false;
   Remembered result = trial.run(keep);
+  // One that dies names no libraries: those of the verdict before are watched on, for one of them may be why.
+  if (result.libraries.empty() && before) result.libraries = before->libraries;
   Verdict verdict{.how = "child", .warnings = trial.take_warnings()};
   if (keep && !settings.cache.empty()) {
     const Status stored = remember(settings.cache, subject, result);

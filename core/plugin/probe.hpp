@@ -3,7 +3,7 @@
 //
 // A library runs code as soon as it is opened. The child opens it, calls its entry, reads its tables and counts its
 // devices; a crash, a hang, a call of exit and noise on standard output are told apart. Verdicts are remembered by the
-// library's digest, the host's ABI range and version.
+// library's digest, the host's ABI range and version, while the libraries that came with it are what they were.
 // Invariant: with Probe::child no library enters this process that did not pass in a child. With Probe::off that
 // protection is gone: a plugin that crashes on load takes this process with it.
 #pragma once

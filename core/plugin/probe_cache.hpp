@@ -2,7 +2,8 @@
 // probe_cache.hpp: verdicts of earlier probes.
 //
 // Invariant: an entry is found only for the very bytes, ABI range and library version it was made for, and only when it
-// is this user's own file.
+// is this user's own file. It counts only while every library that the plugin brought with it (its vendor's runtime, a
+// driver's) is the file it was.
 #pragma once
 
 #include "plugin/probe.hpp"
@@ -15,6 +16,8 @@ namespace tenon::plugin {
 struct Remembered {
   Status status{};
   std::chrono::milliseconds timeout{0};  // > 0: it took longer than this
+  std::vector<std::string> libraries{};  // paths of those that came with it, as far as they are known
+  bool current = true;                   // recalled: none of them has changed since
 };
 
 // Where the entry of `subject` stands. [any-thread; does not block; cannot fail]

@@ -2,13 +2,17 @@
 // probe_child.cpp: what the probing child does, whether it was started or forked.
 //
 // It says where it is before each step, so that its parent can tell where it died. The report: a letter per Stage, then
-// '=', the code, a line break, the message and a NUL; without the NUL it is not whole.
+// '=', the code, a line break, the message and a NUL; without the NUL it is not whole. A message of success is the paths of
+// the libraries that this one brought with it, a line each.
 #include "base/child.hpp"
+#include "base/library.hpp"
 #include "base/text.hpp"
 #include "plugin/open.hpp"
 #include "plugin/probe.hpp"
 
 #include <tenon/version.hpp>
+
+#include <algorithm>
 
 namespace tenon::plugin {
 namespace {
@@ -47,12 +51,24 @@ Status try_and_catch(const std::string& path, const std::string& name, const tn_
   }
 }
 
+// What it needed, or opened by itself, besides what was here: their vendors may replace them, and it need not know.
+std::string libraries_since(const std::vector<std::string>& before, const std::string& itself) {
+  std::string lines;
+  for (const std::string& path : base::open_libraries()) {
+    if (path != itself && std::find(before.begin(), before.end(), path) == before.end()) lines += path + "\n";
+  }
+  return lines;
+}
+
 }  // namespace
 
 void run_probe_child(const std::string& path, const std::string& name, const AbiRange& range) {
   const tn_host host = bare_host(range);
+  const std::vector<std::string> before = base::open_libraries();
   const Status status = try_and_catch(path, name, host);
-  base::answer("=" + std::to_string(status.code()) + "\n" + base::printable(status.message(), 1000) + '\0');
+  const std::string words =
+      status.ok() ? libraries_since(before, path) : base::printable(status.message(), 1000);
+  base::answer("=" + std::to_string(status.code()) + "\n" + words + '\0');
   base::leave();
 }
 

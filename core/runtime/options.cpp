@@ -2,6 +2,8 @@
 // options.cpp: see options.hpp.
 #include "runtime/options.hpp"
 
+#include "base/host.hpp"
+#include "base/launcher.hpp"
 #include "base/text.hpp"
 #include "layers/layer.hpp"
 
@@ -35,6 +37,28 @@ Result<double> read_fraction(const std::string& text) {
                                 ": give a number above 0 and at most 1, as in '0.9'");
 }
 
+// This process's rank in its job; alone it is the first.
+std::string rank_in(const base::Environment& environment) {
+  for (const base::Launcher& launcher : base::launchers) {
+    if (auto rank = environment.get(launcher.rank); rank && !rank->empty()) return *std::move(rank);
+  }
+  return "0";
+}
+
+// One text for all processes of a job names another file for each: "%r" is its rank, "%p" its number, "%%" a "%".
+std::string filled_in(std::string_view text, const base::Environment& environment) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char next = text[i] == '%' && i + 1 < text.size() ? text[i + 1] : '\0';
+    const bool known = next == 'r' || next == 'p' || next == '%';
+    if (next == 'r') out += rank_in(environment);
+    if (next == 'p') out += std::to_string(base::process_id());
+    if (next == '%' || !known) out += text[i];
+    i += known ? 1 : 0;
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<OwnOptions> read_options(const RuntimeOptions& options, const Host& host) {
@@ -44,7 +68,8 @@ Result<OwnOptions> read_options(const RuntimeOptions& options, const Host& host)
     own.reserve_fraction = TN_TRY(read_fraction(*text));
   own.layers = options.layers;
   if (const auto text = host.environment().get("TENON_LAYERS"))
-    for (std::string& spec : layers::split_specs(*text)) own.layers.push_back(std::move(spec));
+    for (const std::string& spec : layers::split_specs(*text))
+      own.layers.push_back(filled_in(spec, host.environment()));
   return own;
 }
 

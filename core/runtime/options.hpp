@@ -12,8 +12,9 @@
 namespace tenon::runtime {
 
 struct OwnOptions {
-  double reserve_fraction = 1;      // "pool.reserve_fraction", in (0, 1]
-  std::vector<std::string> layers;  // of the options, then of TENON_LAYERS
+  double reserve_fraction = 1;  // "pool.reserve_fraction", in (0, 1]
+  std::vector<std::string>
+      layers;  // of the options, then of TENON_LAYERS, where "%r" is the rank and "%p" the process
 };
 
 // TN_INVALID naming key and value: a key without a dot, an unknown "pool." key (with the nearest), a fraction outside

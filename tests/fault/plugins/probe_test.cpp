@@ -90,6 +90,31 @@ TEST_CASE("probe: a crash is remembered, with the way to forget it") {
   CHECK(load_one(loading, specimen("crashing_entry")).probe == "child");
 }
 
+TEST_CASE("probe: a verdict counts while the libraries that came with the plugin are what they were") {
+  Loading loading;
+  std::filesystem::create_directory(loading.folder / "plugins");
+  const std::string path = loading.folder / "plugins/tenon-opens_driver.so",
+                    driver = loading.folder / "plugins/driver.so";
+  std::filesystem::copy_file(variable("TENON_TEST_LATE_DIR") + "/tenon-opens_driver.so", path);
+  const auto install = [&](const std::string& name) {
+    std::filesystem::remove(driver);
+    std::filesystem::copy_file(specimen(name), driver);
+  };
+  install("good");
+  CHECK(load_one(loading, path).probe == "child");
+  CHECK(load_one(loading, path).probe == "remembered");
+  install("throwing_init");
+  const Candidate broken = load_one(loading, path);
+  CHECK(broken.probe == "child");
+  CHECK(says(broken.reason, "crashes with SIGABRT in tn_plugin_entry"));
+  CHECK(load_one(loading, path).probe == "remembered");
+  install("good");
+  CHECK(is_loaded(load_one(loading, path)));
+  std::filesystem::remove(driver);
+  CHECK(load_one(loading, path).probe == "child");
+  CHECK(load_one(loading, path).probe == "remembered");
+}
+
 TEST_CASE("probe: what may change with the machine is not remembered") {
   Loading loading;
   for (const char* name :

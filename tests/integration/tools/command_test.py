@@ -75,6 +75,22 @@ class Doctor(Case):
         self.assertTrue(good[str(folder / sim.name)]["devices"][0]["usable"])
         self.assertFalse(good[str(folder / "tenon-good.so")]["devices"][0]["usable"])  # its device is only for show
 
+    def test_a_device_that_takes_its_process_down_costs_its_own_line(self):
+        late = pathlib.Path(os.environ["TENON_TEST_LATE_DIR"])
+        for name in ("tenon-crashing_open", "tenon-hanging_open"):
+            for suffix in (".so", ".toml"):
+                shutil.copy2(late / (name + suffix), self.folder)
+        options = ("--plugin-path", self.folder, "--deadline", "2")
+        done, told = tenon("doctor", *options), tenon("doctor", *options, "--json")
+        self.expect(done, 0, "a process that opened crashing_open:0 was killed by SIGSEGV", "tell its vendor",
+                    "a process that opened hanging_open:0 did not come back within 2 s", "Machine")
+        self.expect(told, 0)
+        plugins = {plugin["name"]: plugin for plugin in json.loads(told.stdout)["plugins"]}
+        for name in ("crashing_open", "hanging_open"):
+            self.assertFalse(plugins[name]["devices"][0]["usable"])
+        others = [plugin for name, plugin in plugins.items() if name in ("cpu", "sim")]
+        self.assertTrue(all(plugin["devices"][0]["usable"] for plugin in others))
+
     def test_a_folder_that_is_not_there_is_remarked(self):
         self.expect(tenon("doctor", "--plugin-path", self.folder / "none"), 0, "none", "does not exist")
 

@@ -3,12 +3,14 @@
 #include "fake_plugin.hpp"
 #include "runtime/options.hpp"
 #include "runtime/runtime_state.hpp"
+#include "support/temp_folder.hpp"
 
 #include <tenon/runtime.hpp>
 
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,7 +44,7 @@ struct Fakes {
 
 // Sets an environment variable for one test.
 struct Variable {
-  Variable(const char* given, const char* value) : name(given) { setenv(name, value, 1); }
+  Variable(const char* given, const std::string& value) : name(given) { setenv(name, value.c_str(), 1); }
   ~Variable() { unsetenv(name); }
   const char* name;
 };
@@ -84,6 +86,18 @@ TEST_CASE("runtime: TENON_LAYERS is read unless the environment is refused") {
   RuntimeOptions options = alone();
   options.use_environment = true;
   CHECK(Runtime::open(options).code() == TN_NOT_FOUND);
+}
+
+TEST_CASE("runtime: one TENON_LAYERS names a file for each rank") {
+  const test::TempFolder folder;
+  const Variable layers("TENON_LAYERS", "record=" + (folder / "calls.%r.100%%.bin")), rank("TENON_RANK", "3");
+  RuntimeOptions options = alone();
+  options.use_environment = true;
+  REQUIRE(Runtime::open(options).ok());
+  CHECK(std::filesystem::exists(folder / "calls.3.100%.bin"));
+  options.layers = {"record=" + (folder / "as.%r.it.is.bin")};  // a program knows its rank
+  REQUIRE(Runtime::open(options).ok());
+  CHECK(std::filesystem::exists(folder / "as.%r.it.is.bin"));
 }
 
 TEST_CASE("runtime: options of a wrong form are TN_INVALID by name and value") {
