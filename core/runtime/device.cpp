@@ -78,6 +78,10 @@ Result<std::shared_ptr<detail::DeviceState>> open_device(OpenDevice how) {
   device->limits.size = sizeof(tn_device_limits);
   TN_TRY(status_of(api.limits(device->handle, &device->limits, &error), error));
   furnish(*device, how.reserve_fraction);
+  if (device->owner != nullptr && device->owner->host != nullptr) {
+    for (const std::string& remark : device->owner->host->misspelt(how.plugin->name))
+      device->log(LogLevel::warn, remark);
+  }
   Devices& devices = all_devices();
   const std::lock_guard lock(devices.mutex);
   devices.open.push_back(device.get());

@@ -2,6 +2,8 @@
 // host.cpp: see host.hpp.
 #include "runtime/host.hpp"
 
+#include "base/text.hpp"
+
 #include <tenon/plugin.h>
 #include <tenon/version.hpp>
 
@@ -26,6 +28,17 @@ std::string variable_of(std::string_view group, std::string_view key) {
     if (!plain) letter = '_';
   }
   return name;
+}
+
+// What plugins have asked for in this process, whichever host they asked: "cpu.threads".
+struct Asked {
+  std::mutex mutex{};
+  std::set<std::string, std::less<>> keys{};
+};
+
+Asked& asked() {
+  static Asked& all = *new Asked;  // a plugin may ask while the process ends
+  return all;
 }
 
 base::Environment environment_for(const RuntimeOptions& options) {
@@ -86,6 +99,24 @@ std::optional<std::string> Host::option(std::string_view group, std::string_view
   return environment_.get(variable_of(group, key));
 }
 
+std::vector<std::string> Host::misspelt(std::string_view group) {
+  const std::string prefix = std::string(group) + ".";
+  Asked& all = asked();
+  const std::scoped_lock lock(all.mutex, lent_mutex_);
+  std::vector<std::string_view> known;
+  for (const std::string& key : all.keys)
+    if (key.starts_with(prefix)) known.push_back(key);
+  std::vector<std::string> out;
+  for (const auto& [key, value] : options_) {
+    if (!key.starts_with(prefix) || all.keys.contains(key)) continue;
+    const std::string meant = base::did_you_mean(key, known);
+    if (!meant.empty() && remarked_.insert(key).second)
+      out.push_back("option " + base::quoted(key) + " has no effect so far: the plugin did not ask for it" +
+                    meant);
+  }
+  return out;
+}
+
 Host::Opening::Opening(Host* host) noexcept : before_(std::exchange(opening, host)) {}
 Host::Opening::~Opening() { opening = before_; }
 
@@ -109,6 +140,10 @@ const char* Host::look_up(void* context, const char* plugin, const char* key) no
   if (plugin == nullptr || key == nullptr) return nullptr;
   try {
     Host& host = opening != nullptr ? *opening : host_of(context);
+    {
+      const std::lock_guard lock(asked().mutex);
+      asked().keys.insert(std::string(plugin) + "." + key);
+    }
     std::optional<std::string> value = host.option(plugin, key);
     if (!value) return nullptr;
     const std::lock_guard lock(host.lent_mutex_);

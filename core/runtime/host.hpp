@@ -15,7 +15,9 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace tenon::runtime {
 
@@ -31,6 +33,9 @@ class Host {
   void let_go() noexcept;
   // The value of option "GROUP.KEY", or of the environment's TENON_GROUP_KEY. [any-thread; does not block; cannot fail]
   std::optional<std::string> option(std::string_view group, std::string_view key) const;
+  // Of this runtime's options those of plugin `group` that it has asked for under no such name, but under one much like it: a
+  // sentence each, once. [any-thread; does not block; cannot fail]
+  std::vector<std::string> misspelt(std::string_view group);
   const base::Environment& environment() const noexcept { return environment_; }
 
   // While one lives, options that a plugin asks for on this thread are those of `host`, whoever's table the plugin keeps: so a
@@ -71,6 +76,7 @@ class Host {
   base::Environment environment_;
   std::mutex lent_mutex_;
   std::map<std::string, std::string, std::less<>> lent_;  // values whose text a plugin may keep
+  std::set<std::string, std::less<>> remarked_;           // misspelt options that were told
 };
 
 }  // namespace tenon::runtime

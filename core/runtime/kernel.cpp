@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernel.cpp: the user's side of a compiled kernel.
 //
-// Invariant: the device's cache owns the plugin's kernel; a Kernel only keeps the device, and so the cache, alive.
+// Invariant: a Kernel shares the plugin's kernel with the device's cache, and keeps the device alive.
 #include <tenon/kernel.hpp>
 
 #include "runtime/device_state.hpp"
@@ -11,15 +11,17 @@ namespace tenon {
 namespace {
 
 struct LiveKernel final : detail::KernelState {
-  LiveKernel(std::shared_ptr<detail::DeviceState> on, Fragment of, const runtime::Compiled& compiled)
-      : device(std::move(on)), fragment(std::move(of)) {
+  LiveKernel(std::shared_ptr<detail::DeviceState> on, Fragment of,
+             std::shared_ptr<const runtime::Compiled> shared)
+      : device(std::move(on)), compiled(std::move(shared)), fragment(std::move(of)) {
     api = device->plugin->kernel;
-    handle = compiled.handle;
+    handle = compiled->handle;
     home = device->handle;
-    workspace_bytes = compiled.info.workspace_bytes;
-    engine.assign(compiled.info.engine, strnlen(compiled.info.engine, sizeof compiled.info.engine));
+    workspace_bytes = compiled->info.workspace_bytes;
+    engine.assign(compiled->info.engine, strnlen(compiled->info.engine, sizeof compiled->info.engine));
   }
-  std::shared_ptr<detail::DeviceState> device;
+  std::shared_ptr<detail::DeviceState> device;  // first: it ends after the kernel
+  std::shared_ptr<const runtime::Compiled> compiled;
   Fragment fragment;
   std::string engine;
 };
@@ -58,11 +60,14 @@ Status Kernel::run(Stream& stream, std::initializer_list<tn_span> bindings) cons
 }
 
 Result<Kernel> Device::compile(const Fragment& fragment, const CompileOptions& options) {
-  const runtime::Compiled* compiled = TN_TRY(state_->kernels->compile(fragment, options));
-  return Kernel(detail::Ref<detail::KernelState>::adopt(new LiveKernel(state_, fragment, *compiled)));
+  auto compiled = TN_TRY(state_->kernels->compile(fragment, options));
+  return Kernel(
+      detail::Ref<detail::KernelState>::adopt(new LiveKernel(state_, fragment, std::move(compiled))));
 }
 
 Result<Support> Device::supports(const Fragment& fragment) { return state_->kernels->supports(fragment); }
+
+uint64_t Device::forget_kernels() { return state_->kernels->forget(); }
 
 KernelCacheStats Device::kernel_cache_stats() const { return state_->kernels->stats(); }
 

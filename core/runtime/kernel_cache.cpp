@@ -2,11 +2,13 @@
 // kernel_cache.cpp: see kernel_cache.hpp.
 #include "runtime/kernel_cache.hpp"
 
+#include <iterator>
+#include <vector>
+
 namespace tenon::runtime {
 
-KernelCache::~KernelCache() {
-  for (auto& [key, entry] : kernels_)
-    if (entry->compiled.handle != nullptr) plugin_->kernel->destroy(entry->compiled.handle, nullptr);
+Compiled::~Compiled() {
+  if (handle != nullptr) plugin->kernel->destroy(handle, nullptr);
 }
 
 Status KernelCache::fill(Entry& entry, const Fragment& fragment, const CompileOptions& options) const {
@@ -25,11 +27,14 @@ Status KernelCache::fill(Entry& entry, const Fragment& fragment, const CompileOp
     plugin_->kernel->destroy(handle, nullptr);
     return status_of(code, error);
   }
-  entry.compiled = {handle, info};
+  entry.compiled.plugin = plugin_;
+  entry.compiled.handle = handle;
+  entry.compiled.info = info;
   return {};
 }
 
-Result<const Compiled*> KernelCache::compile(const Fragment& fragment, const CompileOptions& options) {
+Result<std::shared_ptr<const Compiled>> KernelCache::compile(const Fragment& fragment,
+                                                             const CompileOptions& options) {
   const Key key{fragment.identity(), options.budget_ms, options.workspace_limit};
   std::shared_ptr<Entry> entry;
   {
@@ -41,9 +46,10 @@ Result<const Compiled*> KernelCache::compile(const Fragment& fragment, const Com
   }
   const std::lock_guard compiling(entry->mutex);
   if (entry->refusal) return Status(*entry->refusal);
-  if (entry->compiled.handle != nullptr) return &entry->compiled;
+  const std::shared_ptr<const Compiled> compiled(entry, &entry->compiled);
+  if (compiled->handle != nullptr) return compiled;
   Status status = fill(*entry, fragment, options);
-  if (status.ok()) return &entry->compiled;
+  if (status.ok()) return compiled;
   entry->refusal = status.error();
   const std::lock_guard lock(mutex_);
   kernels_.erase(key);
@@ -68,6 +74,19 @@ Result<Support> KernelCache::supports(const Fragment& fragment) {
       .reason = std::string(answer.reason, strnlen(answer.reason, sizeof answer.reason))};
   const std::lock_guard lock(mutex_);
   return supports_.try_emplace(fragment.identity(), std::move(support)).first->second;
+}
+
+uint64_t KernelCache::forget() {
+  std::vector<std::shared_ptr<Entry>> gone;  // destroyed when the lock is free
+  const std::lock_guard lock(mutex_);
+  for (auto at = kernels_.begin(); at != kernels_.end();) {
+    // Who has an entry, or waits for one, took it under this lock; so one that the cache alone has stays alone.
+    const bool alone = at->second.use_count() == 1;
+    if (alone) gone.push_back(std::move(at->second));
+    at = alone ? kernels_.erase(at) : std::next(at);
+  }
+  supports_.clear();
+  return gone.size();
 }
 
 KernelCacheStats KernelCache::stats() const {

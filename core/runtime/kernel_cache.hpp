@@ -2,7 +2,8 @@
 // kernel_cache.hpp: what one device compiled and what it said it supports, by fragment identity.
 //
 // Invariant: an equal fragment with equal options is compiled once, also when several threads ask at the same time; a
-// refusal is told to all who waited and then forgotten. Kernels live as long as the device.
+// refusal is told to all who waited and then forgotten. A kernel lives as long as somebody has its Compiled, and until
+// `forget` or the device's end in any case.
 #pragma once
 
 #include <tenon/plugin.h>
@@ -17,7 +18,14 @@
 
 namespace tenon::runtime {
 
+// A kernel of a plugin, which is destroyed with this.
 struct Compiled {
+  Compiled() = default;
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  ~Compiled();
+
+  const tn_plugin* plugin = nullptr;
   tn_kernel* handle = nullptr;
   tn_kernel_info info{};
 };
@@ -25,13 +33,15 @@ struct Compiled {
 class KernelCache {
  public:
   KernelCache(const tn_plugin* plugin, tn_device* device) : plugin_(plugin), device_(device) {}
-  ~KernelCache();
 
   // [any-thread; may block; may fail]
-  Result<const Compiled*> compile(const Fragment& fragment, const CompileOptions& options);
+  Result<std::shared_ptr<const Compiled>> compile(const Fragment& fragment, const CompileOptions& options);
   // [any-thread; does not block; may fail]
   Result<Support> supports(const Fragment& fragment);
   KernelCacheStats stats() const;
+  // Destroys the kernels that nobody has, and forgets all answers; gives how many they were.
+  // [any-thread; may block; cannot fail]
+  uint64_t forget();
 
  private:
   struct Key {

@@ -107,6 +107,22 @@ TEST_CASE("host: without the environment only options count") {
   unsetenv("TENON_CPU_THREADS");
 }
 
+TEST_CASE("host: an option that a plugin asks for under a name much like it is told, once") {
+  Host& host =
+      Host::make({.use_environment = false,
+                  .options = {{"vendor.thraeds", "2"}, {"vendor.depth", "3"}, {"vendor.colour", "red"}}});
+  const tn_host& table = host.table();
+  CHECK(host.misspelt("vendor").empty());  // it may ask yet
+  table.option(table.context, "vendor", "threads");
+  table.option(table.context, "vendor", "depth");
+  table.option(table.context, "other", "colours");
+  const std::vector<std::string> told = host.misspelt("vendor");
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("'vendor.thraeds'") != std::string::npos);
+  CHECK(told[0].find("did you mean 'vendor.threads'?") != std::string::npos);
+  CHECK(host.misspelt("vendor").empty());
+}
+
 TEST_CASE("host: the table names this ABI") {
   Host& host = Host::make({});
   const tn_host& table = host.table();

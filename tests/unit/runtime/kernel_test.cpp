@@ -48,6 +48,45 @@ TEST_CASE("kernel: an equal fragment is compiled once") {
   CHECK(stats.kernels == 3);
 }
 
+TEST_CASE("kernel: what nobody has can be forgotten, and what somebody has goes on") {
+  One one;
+  const Kernel kept = *one.device.compile(relu(8));
+  static_cast<void>(*one.device.compile(relu(9)));
+  static_cast<void>(*one.device.compile(relu(10)));
+  static_cast<void>(*one.device.supports(relu(8)));
+  const uint64_t asked = one.plugin.calls().supports;
+  CHECK(one.device.forget_kernels() == 2);
+  CHECK(one.device.forget_kernels() == 0);
+  CHECK(one.device.kernel_cache_stats().kernels == 1);
+  const Kernel again = *one.device.compile(relu(8));
+  CHECK(again.state()->handle == kept.state()->handle);
+  static_cast<void>(*one.device.compile(relu(9)));
+  CHECK(one.plugin.calls().compile == 4);
+  static_cast<void>(*one.device.supports(relu(8)));
+  CHECK(one.plugin.calls().supports == asked + 1);
+}
+
+TEST_CASE("kernel: kernels are forgotten while others are compiled and dropped") {
+  One one;
+  std::atomic<bool> done{false};
+  std::thread forgetful([&] {
+    while (!done) one.device.forget_kernels();
+  });
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 3; ++thread)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 300; ++i) {
+        const auto kernel = one.device.compile(relu(8 + i % 5));
+        CHECK((kernel.ok() && kernel->state()->handle != nullptr));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  done = true;
+  forgetful.join();
+  one.device.forget_kernels();
+  CHECK(one.device.kernel_cache_stats().kernels == 0);
+}
+
 TEST_CASE("kernel: eight threads that want one fragment compile it once") {
   One one;
   const Fragment fragment = relu(8);
