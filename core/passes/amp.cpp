@@ -90,12 +90,14 @@ class Amp {
     }
   }
 
-  void write(const Graph::Node& node, const Judgement& judgement) {
+  void write(const Graph::Node& node, const Judgement& judged) {
     if (is_update(node.op)) return update(node);
     if (node.op == Op::constant) return constant(node);
     if (node.op == Op::cast && graph::is_float(dtype_of(node.inputs[0])) &&
         graph::is_float(dtype_of(node.outputs[0])))
       return cast(node);
+    const std::string& param = named_for(node);
+    const Judgement judgement = param.empty() ? judged : of_param(param);
     std::vector<Value> inputs;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const uint32_t old = node.inputs[i];
@@ -105,6 +107,20 @@ class Amp {
     note(node, judgement);
   }
 
+  // The parameter in whose type the node computes; "" for most.
+  const std::string& named_for(const Graph::Node& node) const {
+    static const std::string none;
+    const uint32_t made = node.outputs.empty() ? TN_ABSENT : node.outputs.front();
+    const auto found =
+        made == TN_ABSENT ? options_.as_parameter.end() : options_.as_parameter.find(g_.values()[made].name);
+    return found == options_.as_parameter.end() ? none : found->second;
+  }
+  Judgement of_param(const std::string& param) const {
+    const bool half = std::any_of(halves_.begin(), halves_.end(),
+                                  [&](uint32_t old) { return g_.values()[old].name == param; });
+    return {.dtype = half ? options_.half : f32,
+            .reason = "it computes in the type of " + base::quoted(param, 64)};
+  }
   void note(const Graph::Node& node, const Judgement& judgement) {
     const std::string what = std::string(name(node.op)) + " in " + half_name();
     if (judgement.dtype != DType{})

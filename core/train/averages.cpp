@@ -132,7 +132,7 @@ Status Averages::find_weights(const Plan::State& plan) {
     if (plan.bound[bound->second].bytes != sync_->parameter(i).bytes)
       return Status(TN_UNSUPPORTED, "executor: sharded = true: " + base::quoted((*all_)[i].name) + " is no " +
                                         std::string(tenon::name((*all_)[i].dtype)) +
-                                        ", as its gradient is: leave sharded off, or take amp_level = O1");
+                                        ", as its gradient is: leave sharded off");
     gradient_of.emplace(bound->second, i);
   }
   std::vector<bool> awaited(this->plan().buckets().size());

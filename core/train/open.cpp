@@ -33,9 +33,11 @@ Result<passes::Options> passes_of(const TrainingGraph& step, const Strategy& str
   }
   if (options.amp)
     options.amp->black.insert(options.amp->black.end(), step.in_f32.begin(), step.in_f32.end());
-  // A shard of weights lies as that of their gradients, and O1 leaves weights in f32.
-  if (options.amp && options.amp->level == passes::AmpLevel::O1 && strategy.sharded && step.ranks > 1)
-    options.amp->black.emplace_back(name(Op::all_reduce));
+  // A shard of weights lies as that of their gradients.
+  if (options.amp && strategy.sharded && step.ranks > 1) {
+    for (const std::string& param : step.trained)
+      options.amp->as_parameter.emplace(train::gradient_of(param), param);
+  }
   return options;
 }
 

@@ -9,6 +9,7 @@
 #include <tenon/graph.hpp>
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -80,6 +81,8 @@ struct AmpOptions {
   DType half = bf16;  // or f16, whose loss wants scaling
   // Ops ("exp"), or nodes by the value they make ("fc1"), which count more than their ops.
   std::vector<std::string> white{}, black{};
+  // Nodes by the value they make, and the parameter in whose type each computes, whatever that becomes; more than all lists.
+  std::map<std::string, std::string> as_parameter{};
 };
 
 // Matmul and convolution sizes that tensor cores read eight at a time are padded with zeros, and results are cut to size.
