@@ -12,6 +12,7 @@
 #include <tenon/abi.h>
 #include <tenon/version.hpp>
 
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -43,13 +44,20 @@ Status write_file(const std::string& file, const std::string& text) {
   return out ? Status() : Status(TN_INVALID, "'" + file + "' cannot be written");
 }
 
+// "cpu.threads", as a host calls it, is option "threads" of the plugin in tenon-cpu.so.
+std::string own_key(const std::string& key, const std::string& plugin) {
+  const std::string stem = std::filesystem::path(plugin).stem();
+  const std::string group = (stem.starts_with("tenon-") ? stem.substr(6) : stem) + ".";
+  return key.starts_with(group) ? key.substr(group.size()) : key;
+}
+
 Status read_assignments(ConformRequest& asked) {
   for (const std::string& text : asked.assignments) {
     const size_t sign = text.find('=');
     if (sign == std::string::npos || sign == 0) {
       return Status(TN_INVALID, "--option takes KEY=VALUE, not '" + text + "'");
     }
-    asked.options.options[text.substr(0, sign)] = text.substr(sign + 1);
+    asked.options.options[own_key(text.substr(0, sign), asked.options.plugin)] = text.substr(sign + 1);
   }
   return {};
 }
@@ -108,8 +116,8 @@ Result<conform::Report> judge(const ConformRequest& asked) {
 }
 
 Status conform_plugin(ConformRequest& asked, bool& passed) {
-  TN_TRY(read_assignments(asked));
   asked.options.plugin = TN_TRY(plugin_file(asked.wanted, plugin_folders(asked.folders)));
+  TN_TRY(read_assignments(asked));
   asked.options.worker = {executable(), "conform", "--worker"};
   asked.options.program = invoked_as();
   asked.options.environment = environment();

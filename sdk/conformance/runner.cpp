@@ -101,6 +101,7 @@ class Run {
  private:
   void take(CaseResult result, bool fresh);
   void try_alone(CaseResult& result);
+  Status check_device() const;
   Status check_declared() const;
   Events events();
   size_t total() const { return wanted_.size() * report_.options.repeat; }
@@ -174,21 +175,33 @@ Events Run::events() {
               [this](Description found) {
                 report_.plugin = std::move(found);
                 if (watch_.started) watch_.started(report_, total());
-              }};
+              },
+          .not_described =
+              [this](std::string why) { report_.trouble = "the plugin could not be asked: " + why; }};
 }
 
 Status Run::enter() {
   const Case* const entry = find_case(entry_case);
   if (entry == nullptr) return {};
   TN_TRY(run_batches(report_.options, {{.round = report_.options.round, .cases = {entry}}}, true, events()));
-  if (report_.plugin) return check_declared();
-  report_.trouble = "the plugin could not be entered";
+  if (report_.plugin) {
+    TN_TRY(check_device());
+    return check_declared();
+  }
+  if (report_.trouble.empty()) report_.trouble = "the plugin could not be entered";
   for (const CaseResult& result : report_.results) {
     if (result.name == entry_case && !result.finding.failures.empty())
       report_.trouble = result.finding.failures.front();
   }
   if (watch_.started) watch_.started(report_, total());
   return {};
+}
+
+Status Run::check_device() const {
+  const size_t count = report_.plugin->devices.size();
+  if (report_.options.device == 0 || report_.options.device < count) return {};
+  return Status(TN_INVALID, words("there is no device ", report_.options.device, ": the plugin counts ",
+                                  count, "; --device takes 0 … N-1"));
 }
 
 // A vendor's file for another plugin would excuse what it should not.

@@ -112,7 +112,11 @@ void Worker::handle(const Message& message) {
     if (events_.began) events_.began(message.name);
     return;
   }
-  if (message.name.empty()) return;  // the description failed; the case that follows tells why
+  if (message.name.empty()) {
+    const auto& why = message.finding.failures;
+    if (events_.not_described && !why.empty()) events_.not_described(why.front());
+    return;
+  }
   finish_case(message.finding, message.milliseconds);
 }
 

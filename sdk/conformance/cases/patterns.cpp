@@ -78,6 +78,29 @@ CONFORM_CASE(2, "pattern: matches with strides give what their ops give", .deadl
   return matches_agree(t, TN_DTYPE_f32, true);
 }
 
+// What a core asks about because it was published, and in vain.
+CONFORM_CASE(2, "pattern: every published fusion is taken in some type") {
+  const Device& device = *TN_TRY(t.device());
+  for (const Pattern& pattern : TN_TRY(published(t, device))) {
+    bool taken = false;
+    std::string refused;
+    for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64}) {
+      for (int i = 0; i < 60 && !taken; ++i) {
+        Choices choices(t.random());
+        const auto group = some_match(pattern, dtype, false, 2'000, choices);
+        if (!group) break;  // no op of it takes this type
+        const tn_support said = TN_TRY(supports(t, device, WholeGroup(*group).fragment()));
+        taken = said.verdict != TN_SUPPORT_NO;
+        if (!taken) refused = words(told(*group), ": ", said.reason);
+      }
+    }
+    if (!taken && refused.empty()) t.warn(words("pattern '", pattern.name, "': no fragment matches it"));
+    t.check(taken || refused.empty(), "pattern '", pattern.name,
+            "' is published, and every fragment of it is refused; the last, ", refused);
+  }
+  return {};
+}
+
 // A plugin may fuse what few draws hit: one kind of groups of a convolution, one way of broadcasting a bias.
 constexpr int most_draws = 240;
 

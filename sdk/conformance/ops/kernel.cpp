@@ -96,8 +96,11 @@ void write_attributes(author::FragmentBuilder::Node& node, const std::vector<Att
 
 OneNode::OneNode(const Trial& trial) : builder_(trial.row->name) {
   std::vector<uint32_t> inputs, outputs;
-  for (const Operand& o : trial.inputs)
-    inputs.push_back(o.absent ? TN_ABSENT : builder_.input(o.dtype, o.dims, o.strides));
+  for (const Operand& o : trial.inputs) {
+    inputs.push_back(o.absent     ? TN_ABSENT
+                     : o.is_first ? inputs.front()
+                                  : builder_.input(o.dtype, o.dims, o.strides));
+  }
   while (!inputs.empty() && inputs.back() == TN_ABSENT) inputs.pop_back();
   for (const Operand& o : trial.outputs)
     outputs.push_back(o.absent ? TN_ABSENT : builder_.output(o.dtype, o.dims, o.strides));
@@ -110,7 +113,7 @@ OneNode::OneNode(const Trial& trial) : builder_(trial.row->name) {
   auto tensor = tensors_.begin();
   for (const auto* list : {&trial.inputs, &trial.outputs}) {
     for (const Operand& o : *list) {
-      if (!o.absent) (tensor++)->alignment = o.alignment;
+      if (!o.absent && !o.is_first) (tensor++)->alignment = o.alignment;
     }
   }
   set_identity(fragment_);

@@ -4,6 +4,8 @@
 
 #include "conformance/ops/compare.hpp"
 
+#include <cmath>
+
 namespace tenon::conform {
 
 namespace {
@@ -14,7 +16,28 @@ Trial plain(const Row& row, uint32_t dtype, int64_t elements) {
   Trial out = draw_trial(row, dtype, Form::dense, 1, simplest);
   for (Operand& operand : out.inputs) operand.dims = {elements};
   for (Operand& operand : out.outputs) operand.dims = {elements};
+  for (size_t i = 1; i < out.inputs.size(); ++i) out.inputs[i].is_first = out.inputs[i].repeats_first = true;
   return out;
+}
+
+bool is_sample(const Row& row, Family family) {
+  const bool plain_types =
+      row.dtypes == DtypeRule::FLOAT || row.dtypes == DtypeRule::NUMBER || row.dtypes == DtypeRule::ANY;
+  return row.family == family && (family == Family::UNARY ? row.dtypes != DtypeRule::CAST : plain_types);
+}
+
+// Whether other numbers give other results; a difference of one tensor with itself gives none.
+bool tells_numbers_apart(Trial trial) {
+  trial.value_seed = 1;
+  const std::vector<Scalar> one = solve(trial).out[0].tensor.at;
+  trial.value_seed = 2;
+  const std::vector<Scalar> other = solve(trial).out[0].tensor.at;
+  size_t apart = 0;
+  for (size_t i = 0; i < one.size(); ++i) {
+    const bool same = one[i].real == other[i].real || (std::isnan(one[i].real) && std::isnan(other[i].real));
+    apart += !same || one[i].whole != other[i].whole;
+  }
+  return 2 * apart > one.size();
 }
 
 }  // namespace
@@ -22,18 +45,20 @@ Trial plain(const Row& row, uint32_t dtype, int64_t elements) {
 Result<Sample> Sample::find(Context& t, const Device& device, int64_t elements) {
   TN_TRY(needs_kernels(t, device));
   std::string reason;
-  for (const Row& row : op_rows) {
-    if (row.family != Family::UNARY || row.dtypes == DtypeRule::CAST) continue;
-    for (const uint32_t dtype : subjects(row)) {
-      Sample out;
-      out.trial_ = plain(row, dtype, elements);
-      const tn_support said = TN_TRY(supports(t, device, OneNode(out.trial_).fragment()));
-      if (said.verdict != TN_SUPPORT_NO) return out;
-      reason = said.reason;
+  for (const Family family : {Family::UNARY, Family::BINARY}) {
+    for (const Row& row : op_rows) {
+      if (!is_sample(row, family)) continue;
+      for (const uint32_t dtype : subjects(row)) {
+        Sample out;
+        out.trial_ = plain(row, dtype, elements);
+        if (family == Family::BINARY && !tells_numbers_apart(out.trial_)) continue;
+        const tn_support said = TN_TRY(supports(t, device, OneNode(out.trial_).fragment()));
+        if (said.verdict != TN_SUPPORT_NO) return out;
+        reason = said.reason;
+      }
     }
   }
-  return t.unsupported("kernel.elementwise",
-                       "the plugin runs no elementwise node of one input by itself: " + reason);
+  return t.unsupported("kernel.elementwise", "the plugin runs no elementwise node by itself: " + reason);
 }
 
 Bytes Sample::input(uint64_t seed) const {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// sample.hpp: a kernel to try the interface with: one elementwise node that the plugin runs, whichever it is.
+// sample.hpp: a kernel to try the interface with: one elementwise node that the plugin runs, whichever it is. One of two
+// operands reads the same tensor twice, so that every sample has one input and one output.
 //
 // Invariant: a case that is about the interface names no op, so a device that runs a single op can be asked all of it.
 #pragma once

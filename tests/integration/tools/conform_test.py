@@ -134,6 +134,9 @@ class Conform(Case):
         found = json.loads((self.folder / "r.json").read_text())
         self.assertEqual(found["options"], {"threads": "2"})
         self.assertIn("--option threads=2", found["cases"][0]["again"])
+        tenon("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--option", "right.threads=2", "--json",
+              self.folder / "r.json")
+        self.assertEqual(json.loads((self.folder / "r.json").read_text())["options"], {"threads": "2"})
         self.expect(tenon("conform", RIGHT, "--option", "threads"), 2, "KEY=VALUE", where="stderr")
 
     def level_0(self, seed):
@@ -295,13 +298,11 @@ class Conform(Case):
         done = tenon("conform", self.folder / "tenon-bad.so", "--quick", "--filter", "copy: *")
         self.expect(done, 1, "could not be entered", "dlopen", "not run")
 
-    def test_a_device_that_is_not_there_executes_nothing_and_fails(self):
-        done = tenon("conform", RIGHT, "--quick", "--device", "7", "--filter", "fill: *")
-        self.expect(done, 1, "No case was executed")
-
     def test_what_does_not_exist_is_a_wrong_question(self):
         self.expect(tenon("conform", "/no/such.so"), 2, "/no/such.so", where="stderr")
         self.expect(tenon("conform"), 2, "needs a plugin", where="stderr")
+        absent = tenon("conform", RIGHT, "--quick", "--device", "7", "--filter", "fill: *")
+        self.expect(absent, 2, "there is no device 7", "counts 1", where="stderr")
         self.expect(tenon("conform", RIGHT, "--filter", "nothing like it"), 2, "no case", where="stderr")
 
 
