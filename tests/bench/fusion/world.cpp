@@ -181,7 +181,10 @@ Row measured(World& world, const Contest& contest) {
     const double first = once(ours_first), second = once(!ours_first);
     const double ours = ours_first ? first : second, theirs = ours_first ? second : first;
     spent += ours + theirs;
-    const double limit = contest.limit ? there(contest.limit) * contest.limit_scale : 0;
+    const auto reach = [&] {
+      return contest.limit_launches ? time_of(1, contest.limit) / 1e6 : there(contest.limit);
+    };
+    const double limit = contest.limit ? reach() * contest.limit_scale : 0;
     for (Rival& rival : row.rivals) run_once(rival, run >= 0);
     if (run < 0) continue;  // to warm up
     row.ours.push_back(ours);

@@ -83,6 +83,7 @@ struct Contest {
   double limit_scale = 1;        // what one run of `limit` is to be multiplied with
   bool beside_torch = true;      // where torch has such a row
   bool theirs_launches = false;  // programs as ours do, which wait for the worker
+  bool limit_launches = false;   // the same of `limit`
 };
 Row measured(World& world, const Contest& contest);
 // Launches of `ours` beside a peer that is called.
