@@ -48,7 +48,7 @@ Status write_file(const std::string& file, const std::string& text) {
 std::string own_key(const std::string& key, const std::string& plugin) {
   const std::string stem = std::filesystem::path(plugin).stem();
   const std::string group = (stem.starts_with("tenon-") ? stem.substr(6) : stem) + ".";
-  return key.starts_with(group) ? key.substr(group.size()) : key;
+  return key.starts_with(group) && key != group ? key.substr(group.size()) : key;
 }
 
 Status read_assignments(ConformRequest& asked) {

@@ -22,17 +22,19 @@ struct DoctorRequest {
 
 // Again without the step that was fatal, until a child comes back.
 int run_doctor(const DoctorRequest& asked) {
-  for (Fatal fatal;;) {
+  SurveyRequest request{.search_path = asked.folders, .patience = std::chrono::seconds(asked.deadline)};
+  for (;;) {
     const auto work = [&](const TellStep& tell) {
-      const Survey found = survey(asked.folders, tell, fatal);
+      request.tell = tell;
+      const Survey found = survey(request);
       return asked.json ? survey_json(found) : survey_text(found, wants_colours(1));
     };
-    const Scouted scouted = scout(work, std::chrono::seconds(asked.deadline));
+    const Scouted scouted = scout(work, request.patience);
     if (scouted.end.empty()) {
       std::fwrite(scouted.answer.data(), 1, scouted.answer.size(), stdout);
       return std::fflush(stdout) == 0 ? exit_good : exit_bad;
     }
-    if (!fatal.emplace(scouted.step, scouted.end).second || scouted.step.empty()) {
+    if (scouted.step.empty() || !request.fatal.emplace(scouted.step, scouted.end).second) {
       std::fprintf(stderr, "tenon doctor: the process that looks around %s\n", scouted.end.c_str());
       return exit_bad;
     }

@@ -51,18 +51,21 @@ void note(Survey& out, const Line& line) {
 // The steps that run code of plugins.
 class Steps {
  public:
-  Steps(const TellStep& tell, const Fatal& fatal) : tell_(tell), fatal_(fatal) {}
+  explicit Steps(const SurveyRequest& asked) : asked_(asked) {}
 
-  // Before `doing` ("opened cpu:0"): "" to go on, or why not.
-  std::string before(const std::string& doing) const {
-    const auto known = fatal_.find(doing);
-    if (known == fatal_.end()) return tell_(doing), "";
-    return "a process that " + doing + " " + known->second + ": tell its vendor";
+  // Before `doing` ("opened cpu:0"): "" to go on, or why not. The search tries library after library, each with a limit of
+  // its own, so it may take longer.
+  std::string before(const std::string& doing, int times = 1) const {
+    const auto known = asked_.fatal.find(doing);
+    if (known != asked_.fatal.end())
+      return "a process that " + doing + " " + known->second + ": tell its vendor";
+    asked_.tell(doing, times * asked_.patience);
+    return "";
   }
+  bool is_fatal(const std::string& doing) const { return asked_.fatal.contains(doing); }
 
  private:
-  const TellStep& tell_;
-  const Fatal& fatal_;
+  const SurveyRequest& asked_;
 };
 
 SurveyedDevice look_at(Runtime& runtime, const std::string& name, const tn_device_info& info,
@@ -130,6 +133,22 @@ Result<Runtime> open_runtime(Survey& out, RuntimeOptions options) {
   return Runtime::open(options);
 }
 
+// A remembered verdict may be what let a library in that ends this process: the second time each is tried anew.
+std::string look_for_plugins(const Steps& steps, RuntimeOptions& options) {
+  const std::string first = "looked for plugins";
+  if (!steps.is_fatal(first)) return steps.before(first, 20);
+  options.options["probe.cache"] = "";
+  return steps.before("looked for plugins and tried each anew", 20);
+}
+
+// What comes at the very end may be fatal, too: then the process ends without it.
+void end(std::unique_ptr<Runtime> runtime, const Steps& steps, Survey& out) {
+  const std::string trouble = steps.before("let all plugins go");
+  if (trouble.empty()) return runtime.reset();
+  out.notes.push_back(trouble);
+  static_cast<void>(runtime.release());
+}
+
 }  // namespace
 
 size_t Survey::loaded() const noexcept {
@@ -145,29 +164,33 @@ size_t Survey::usable() const noexcept {
   }));
 }
 
-Survey survey(const std::vector<std::string>& search_path, const TellStep& tell, const Fatal& fatal) {
+Survey survey(const SurveyRequest& asked) {
   Survey out;
-  const Steps steps(tell, fatal);
+  const Steps steps(asked);
   out.version = tenon::version();
   out.abi = std::to_string(TN_ABI_MAJOR) + "." + std::to_string(TN_ABI_MINOR);
   out.machine = this_machine();
   out.environment = environment_that_matters();
-  if (const std::string trouble = steps.before("looked for plugins"); !trouble.empty()) {
+  Log log;
+  RuntimeOptions options{.search_path = asked.search_path, .log_level = LogLevel::info, .log = log.sink()};
+  const std::string trouble = look_for_plugins(steps, options);
+  out.looked = trouble.empty();
+  if (!out.looked) {
     out.notes.push_back(trouble);
     return out;
   }
-  Log log;
-  const RuntimeOptions options{.search_path = search_path, .log_level = LogLevel::info, .log = log.sink()};
-  auto runtime = open_runtime(out, options);
-  if (runtime.ok()) {
+  auto opened = open_runtime(out, options);
+  if (opened.ok()) {
+    auto runtime = std::make_unique<Runtime>(*std::move(opened));
     out.folders.assign(runtime->folders().begin(), runtime->folders().end());
     for (Runtime::Folder& folder : out.folders) {
       if (folder.origin == "options.search_path") folder.origin = "--plugin-path";
     }
     for (const Candidate& candidate : runtime->candidates())
       out.plugins.push_back(look_at(*runtime, candidate, log, out, steps));
+    end(std::move(runtime), steps, out);
   } else {
-    out.notes.emplace_back(runtime.message());
+    out.notes.emplace_back(opened.message());
   }
   for (const Line& line : log.take()) note(out, line);
   return out;

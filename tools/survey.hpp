@@ -9,6 +9,7 @@
 
 #include <tenon/runtime.hpp>
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ struct Survey {
   std::vector<std::pair<std::string, std::string>> environment{};
   std::vector<std::string> layers{};  // active ones
   std::vector<std::string> notes{};   // what else went wrong, and what the host logged
+  bool looked = true;                 // whether plugins could be looked for at all
 
   // Of the plugins: those that were loaded, and among them those with a device that opens.
   size_t loaded() const noexcept;
@@ -48,9 +50,14 @@ struct Survey {
 // Steps from which a process does not come back, and how it ended instead.
 using Fatal = std::map<std::string, std::string>;
 
-// Looks at everything, with `search_path` before the other folders. Tells each step that runs a plugin's code, and leaves out
-// the fatal ones. [one thread; may block; cannot fail]
-Survey survey(const std::vector<std::string>& search_path, const TellStep& tell, const Fatal& fatal);
+struct SurveyRequest {
+  std::vector<std::string> search_path{};  // before the other folders
+  std::chrono::seconds patience{60};       // with a step of one plugin
+  TellStep tell{};                         // told each step that runs a plugin's code
+  Fatal fatal{};                           // steps to leave out
+};
+// Looks at everything. [one thread; may block; cannot fail]
+Survey survey(const SurveyRequest& asked);
 std::string survey_text(const Survey& found, bool colours);
 std::string survey_json(const Survey& found);
 

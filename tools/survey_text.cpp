@@ -157,6 +157,7 @@ std::string environment_text(const Survey& found) {
 }
 
 std::string closing(const Survey& found) {
+  if (!found.looked) return "Plugins could not be looked for: see the notes.\n";
   const size_t usable = found.usable(), loaded = found.loaded();
   std::string out = counted(usable, "plugin") + " usable, ";
   if (usable < loaded) out += std::to_string(loaded - usable) + " without a usable device, ";

@@ -28,7 +28,7 @@
 namespace tenon::base {
 namespace {
 
-constexpr size_t kept_bytes = 8 * 1024;
+constexpr size_t kept_bytes = 8 * 1024, kept_answer_bytes = 256 * 1024;
 constexpr int first_free_fd = 10;  // above everything the child's own numbers can be
 
 Status failure(const char* what, int number) {
@@ -64,8 +64,8 @@ Result<Pipes> make_pipes() {
   return out;
 }
 
-// Takes what is there now. False at the end of the stream.
-bool drain(const Fd& fd, std::string& kept, uint64_t* total) {
+// Takes what is there now, and keeps `most` bytes in all. False at the end of the stream.
+bool drain(const Fd& fd, std::string& kept, size_t most, uint64_t* total) {
   std::array<char, 4096> piece;
   for (;;) {
     const ssize_t got = read(fd.get(), piece.data(), piece.size());
@@ -73,7 +73,7 @@ bool drain(const Fd& fd, std::string& kept, uint64_t* total) {
     if (got <= 0) return got < 0 && errno == EAGAIN;
     const auto bytes = static_cast<size_t>(got);
     if (total != nullptr) *total += bytes;
-    if (kept.size() < kept_bytes) kept.append(piece.data(), std::min(bytes, kept_bytes - kept.size()));
+    if (kept.size() < most) kept.append(piece.data(), std::min(bytes, most - kept.size()));
   }
 }
 
@@ -136,9 +136,9 @@ class Watch {
   }
 
   void take_all() {
-    open_output_ = open_output_ && drain(pipes_.output.read, end_.output, &end_.output_bytes);
-    open_errors_ = open_errors_ && drain(pipes_.errors.read, end_.errors, nullptr);
-    open_answer_ = open_answer_ && drain(pipes_.answer.read, end_.answer, nullptr);
+    open_output_ = open_output_ && drain(pipes_.output.read, end_.output, kept_bytes, &end_.output_bytes);
+    open_errors_ = open_errors_ && drain(pipes_.errors.read, end_.errors, kept_bytes, nullptr);
+    open_answer_ = open_answer_ && drain(pipes_.answer.read, end_.answer, kept_answer_bytes, nullptr);
   }
 
   pid_t child_;

@@ -21,7 +21,7 @@ struct ChildEnd {
   enum class How { exited, signalled, timed_out, unknown };  // unknown: somebody else reaped it
   How how = How::unknown;
   int code = 0;               // exit code, or signal
-  std::string answer{};       // what came over `answer_fd`
+  std::string answer{};       // what came over `answer_fd`, at most 256 KiB
   std::string output{};       // standard output, at most some KiB
   uint64_t output_bytes = 0;  // all of it
   std::string errors{};       // standard error, at most some KiB

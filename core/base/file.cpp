@@ -71,13 +71,8 @@ FileKind file_kind(const std::string& path) noexcept {
 std::string file_stamp(const std::string& path) {
   struct stat info;
   if (stat(path.c_str(), &info) != 0) return "absent";
-  std::string words;
-  for (const auto part : {static_cast<int64_t>(info.st_dev), static_cast<int64_t>(info.st_ino),
-                          static_cast<int64_t>(info.st_size), static_cast<int64_t>(info.st_mtim.tv_sec),
-                          static_cast<int64_t>(info.st_mtim.tv_nsec)}) {
-    words += (words.empty() ? "" : ".") + std::to_string(part);
-  }
-  return words;
+  return std::to_string(info.st_size) + "." + std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec);
 }
 
 Result<std::string> real_path(const std::string& path) {

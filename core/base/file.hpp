@@ -37,7 +37,8 @@ Status create_file(const std::string& path, std::string_view text);
 Status make_folder(const std::string& path);
 // Removes the file; one that is not there is well. [any-thread; may block; may fail]
 Status remove_file(const std::string& path);
-// Words that change when the file is written, replaced, made or removed: its number, size and time.
+// A word that changes when the file is written, replaced, made or removed: its size and time. (Its number would differ between
+// hosts that share it.)
 // [any-thread; may block; cannot fail]
 std::string file_stamp(const std::string& path);
 // Whether `path` is this user's own file, which others cannot write. [any-thread; may block; cannot fail]

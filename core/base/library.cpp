@@ -21,11 +21,15 @@ void* Library::symbol(const char* name) const noexcept { return dlsym(handle_, n
 std::vector<std::string> open_libraries() {
   std::vector<std::string> paths;
   const auto take = [](dl_phdr_info* info, size_t, void* out) {
-    const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
-    if (is_absolute(path)) static_cast<std::vector<std::string>*>(out)->emplace_back(path);
+    const std::string_view name = info->dlpi_name != nullptr ? info->dlpi_name : "";
+    if (name.find('/') != std::string_view::npos)
+      static_cast<std::vector<std::string>*>(out)->emplace_back(name);
     return 0;
   };
-  dl_iterate_phdr(take, &paths);
+  dl_iterate_phdr(take, &paths);  // which holds a lock, so files are looked at behind it
+  for (std::string& path : paths) {
+    if (auto real = real_path(path); real.ok()) path = *std::move(real);
+  }
   return paths;
 }
 

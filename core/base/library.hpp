@@ -25,8 +25,8 @@ class Library {
   void* handle_;
 };
 
-// The files of all libraries that are open in this process, in the order they were opened; the program itself is not among
-// them. [any-thread; may block; cannot fail]
+// The files of all libraries that are open in this process, links resolved, in the order they were opened; the program itself,
+// and what is no file, is not among them. [any-thread; may block; cannot fail]
 std::vector<std::string> open_libraries();
 // The folder of the binary that holds this code (libtenon.so, or a program that has the host inside), links resolved;
 // "" when the system does not tell. [any-thread; may block; cannot fail]

@@ -183,7 +183,7 @@ class Amp {
     return dtype_of(old) == f32 && producer != TN_ABSENT && g_.nodes()[producer].op == Op::constant;
   }
 
-  // The weight is updated in f32: itself, or a master beside a half. A gradient is never narrowed.
+  // The weight is updated in f32: itself, or a master beside a half. A gradient is not narrowed here.
   void update(const Graph::Node& node) {
     const OptimizerSlots slots = optimizer_slots(node.op);
     const bool halved = halves_.contains(node.inputs[0]);

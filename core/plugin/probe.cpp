@@ -57,31 +57,36 @@ std::string default_cache(const base::Environment& environment) {
   return base::is_absolute(home) ? home + "/.cache/tenon/probe" : "";
 }
 
-// What the child said.
+// What the child said (probe_child.cpp).
 struct Report {
   Stage stage = Stage::open;
   bool whole = false;
   int32_t code = TN_OK;
   std::string message{};
+  std::vector<std::string> libraries{};  // each with its stamp
 };
+
+void take_record(std::string_view record, Report& report) {
+  if (record.empty()) return;
+  const char kind = record.front();
+  if (kind == 'l') {
+    report.libraries.emplace_back(record.substr(1));
+  } else if (kind != '=') {
+    const size_t stage = stage_letters.find(kind);
+    if (stage != std::string_view::npos) report.stage = static_cast<Stage>(stage);
+  } else if (const size_t line = record.find('\n'); line != std::string_view::npos) {
+    report.whole = std::from_chars(record.data() + 1, record.data() + line, report.code).ec == std::errc();
+    report.message = record.substr(line + 1);
+  }
+}
 
 Report read_report(std::string_view text) {
   Report report;
-  const size_t equals = text.find('=');
-  const std::string_view letters = text.substr(0, equals);
-  if (!letters.empty()) report.stage = static_cast<Stage>(std::min<size_t>(letters.size() - 1, 3));
-  if (equals == std::string_view::npos || text.back() != '\0') return report;
-  const size_t line = text.find('\n', equals);
-  if (line == std::string_view::npos) return report;
-  report.whole = std::from_chars(text.data() + equals + 1, text.data() + line, report.code).ec == std::errc();
-  report.message = text.substr(line + 1, text.size() - line - 2);
+  for (size_t end = text.find('\0'); end != std::string_view::npos; end = text.find('\0')) {
+    take_record(text.substr(0, end), report);
+    text.remove_prefix(end + 1);
+  }
   return report;
-}
-
-std::vector<std::string> paths_in(std::string_view lines) {
-  std::vector<std::string> paths = base::split(lines, '\n');
-  std::erase(paths, "");
-  return paths;
 }
 
 const char* stage_words(Stage stage) {
@@ -142,12 +147,18 @@ class Trial {
 
   // `keep`: whether the verdict is about the file, so that the next process need not try again.
   Remembered judge(const base::ChildEnd& end, bool& keep) {
-    const Report report = read_report(end.answer);
+    Report report = read_report(end.answer);
+    Remembered verdict = judge(end, report, keep);
+    verdict.libraries = std::move(report.libraries);
+    return verdict;
+  }
+
+  Remembered judge(const base::ChildEnd& end, const Report& report, bool& keep) {
     keep = !report.whole || report.code == TN_OK;
     if (report.whole && report.code != TN_OK) return {.status = Status(report.code, report.message)};
     if (report.whole && end.output_bytes != 0)
       return {.status = Status(TN_INVALID, file_ + " " + noise_words(end))};
-    if (report.whole) return {.libraries = paths_in(report.message)};
+    if (report.whole) return {};
     const std::string where = stage_words(report.stage);
     switch (end.how) {
       case base::ChildEnd::How::timed_out:
@@ -195,6 +206,20 @@ Verdict verdict_of(const Remembered& found, const Subject& subject, const ProbeS
   return verdict;
 }
 
+std::string_view path_in(std::string_view library) {
+  return library.substr(std::min(library.find(' '), library.size() - 1) + 1);
+}
+
+// What came the last time and not this time, because it died before, or found it gone, may be why: it is watched as it is now.
+void watch_on(const Remembered& before, Remembered& now) {
+  for (const std::string& library : before.libraries) {
+    const std::string path(path_in(library));
+    const bool again = std::any_of(now.libraries.begin(), now.libraries.end(),
+                                   [&](const std::string& one) { return path_in(one) == path; });
+    if (!again && !path.empty()) now.libraries.push_back(base::file_stamp(path) + " " + path);
+  }
+}
+
 }  // namespace
 
 Result<ProbeSettings> probe_settings(const RuntimeOptions& options, const base::Environment& environment) {
@@ -216,8 +241,7 @@ Verdict probe(const Subject& subject, const ProbeSettings& settings) {
   Trial trial(subject, settings);
   bool keep = false;
   Remembered result = trial.run(keep);
-  // One that dies names no libraries: those of the verdict before are watched on, for one of them may be why.
-  if (result.libraries.empty() && before) result.libraries = before->libraries;
+  if (before) watch_on(*before, result);
   Verdict verdict{.how = "child", .warnings = trial.take_warnings()};
   if (keep && !settings.cache.empty()) {
     const Status stored = remember(settings.cache, subject, result);

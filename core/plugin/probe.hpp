@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tenon::plugin {
@@ -46,6 +47,8 @@ struct Verdict {
 // [any-thread; blocks up to the timeout; cannot fail]
 Verdict probe(const Subject& subject, const ProbeSettings& settings);
 
+// What the child calls each Stage.
+inline constexpr std::string_view stage_letters = "oetd";
 // The child's side: tries the library, reports over base::answer_fd and ends the process. [child process]
 [[noreturn]] void run_probe_child(const std::string& path, const std::string& name, const AbiRange& range);
 

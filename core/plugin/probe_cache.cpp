@@ -28,7 +28,7 @@ void take_library(std::string_view line, Remembered& verdict) {
   if (space == std::string_view::npos) return;
   const std::string path(line.substr(space + 1));
   verdict.current = verdict.current && base::file_stamp(path) == line.substr(0, space);
-  verdict.libraries.push_back(path);
+  verdict.libraries.emplace_back(line);
 }
 
 }  // namespace
@@ -61,8 +61,9 @@ Status remember(const std::string& cache, const Subject& subject, const Remember
     text.append("\n").append(line);
   }
   text += '\n';
-  for (const std::string& library : verdict.libraries)
-    text.append(base::file_stamp(library)).append(" ").append(library).append("\n");
+  for (const std::string& library : verdict.libraries) {
+    if (text.size() + library.size() < most_bytes) text.append(library).append("\n");
+  }
   return base::write_file(entry_path(cache, subject), text);
 }
 

@@ -16,8 +16,9 @@ namespace tenon::plugin {
 struct Remembered {
   Status status{};
   std::chrono::milliseconds timeout{0};  // > 0: it took longer than this
-  std::vector<std::string> libraries{};  // paths of those that came with it, as far as they are known
-  bool current = true;                   // recalled: none of them has changed since
+  std::vector<std::string>
+      libraries{};      // stamp and path of those that came with it, as far as they are known
+  bool current = true;  // recalled: none of them has changed since
 };
 
 // Where the entry of `subject` stands. [any-thread; does not block; cannot fail]

@@ -15,7 +15,12 @@ namespace {
 
 struct LiveCapture final : detail::CaptureState {
   LiveCapture(const tn_capture_api& table, const std::shared_ptr<detail::DeviceState>& whose)
-      : api(&table), device(whose), memory(whose) {}
+      : api(&table), device(whose), memory(whose) {
+    device->kernels->keep_all();
+  }
+  LiveCapture(const LiveCapture&) = delete;
+  LiveCapture& operator=(const LiveCapture&) = delete;
+  ~LiveCapture() { device->kernels->let_go(); }
 
   const tn_capture_api* api;
   tn_capture* handle = nullptr;

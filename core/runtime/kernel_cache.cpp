@@ -79,6 +79,7 @@ Result<Support> KernelCache::supports(const Fragment& fragment) {
 uint64_t KernelCache::forget() {
   std::vector<std::shared_ptr<Entry>> gone;  // destroyed when the lock is free
   const std::lock_guard lock(mutex_);
+  if (keepers_ > 0) return 0;
   for (auto at = kernels_.begin(); at != kernels_.end();) {
     // Who has an entry, or waits for one, took it under this lock; so one that the cache alone has stays alone.
     const bool alone = at->second.use_count() == 1;

@@ -10,6 +10,7 @@
 #include <tenon/device.hpp>
 #include <tenon/kernel.hpp>
 
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -39,9 +40,12 @@ class KernelCache {
   // [any-thread; does not block; may fail]
   Result<Support> supports(const Fragment& fragment);
   KernelCacheStats stats() const;
-  // Destroys the kernels that nobody has, and forgets all answers; gives how many they were.
-  // [any-thread; may block; cannot fail]
+  // Destroys the kernels that nobody has, and forgets all answers; gives how many they were. Does nothing while somebody
+  // keeps all. [any-thread; may block; cannot fail]
   uint64_t forget();
+  // A capture replays kernels without naming them. [any-thread; does not block; cannot fail]
+  void keep_all() noexcept { ++keepers_; }
+  void let_go() noexcept { --keepers_; }
 
  private:
   struct Key {
@@ -72,6 +76,7 @@ class KernelCache {
   std::unordered_map<Key, std::shared_ptr<Entry>, HashOfIdentity> kernels_;
   std::unordered_map<Identity, Support, HashOfIdentity> supports_;
   uint64_t hits_ = 0, misses_ = 0;
+  std::atomic<uint32_t> keepers_{0};
 };
 
 }  // namespace tenon::runtime

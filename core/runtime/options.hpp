@@ -13,8 +13,8 @@ namespace tenon::runtime {
 
 struct OwnOptions {
   double reserve_fraction = 1;  // "pool.reserve_fraction", in (0, 1]
-  std::vector<std::string>
-      layers;  // of the options, then of TENON_LAYERS, where "%r" is the rank and "%p" the process
+  // Of the options, then of TENON_LAYERS, where "%r" is the rank and "%p" the number of the process.
+  std::vector<std::string> layers;
 };
 
 // TN_INVALID naming key and value: a key without a dot, an unknown "pool." key (with the nearest), a fraction outside

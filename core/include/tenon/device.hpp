@@ -64,8 +64,8 @@ class TN_API Device {
   Status trim(uint64_t keep_bytes = 0);
   KernelCacheStats kernel_cache_stats() const;
   // Destroys the kernels in the cache that no Kernel names, and forgets what `supports` answered; gives how many they were. For
-  // programs that compile ever new shapes: else a kernel lives as long as the device. A Capture names no Kernel: keep those
-  // whose launches it holds. [any-thread; may block; cannot fail]
+  // programs that compile ever new shapes: else a kernel lives as long as the device. While a Capture of the device lives
+  // nothing is forgotten. [any-thread; may block; cannot fail]
   uint64_t forget_kernels();
 
   // The ABI underneath, for those who must. [any-thread; does not block; cannot fail]

@@ -81,7 +81,8 @@ struct AmpOptions {
   DType half = bf16;  // or f16, whose loss wants scaling
   // Ops ("exp"), or nodes by the value they make ("fc1"), which count more than their ops.
   std::vector<std::string> white{}, black{};
-  // Nodes by the value they make, and the parameter in whose type each computes, whatever that becomes; more than all lists.
+  // Nodes by the value they make, and the parameter in whose type each computes: a half where O2 keeps that in halves, which is
+  // known once a node before has read it; else f32. They count more than all lists. For sums of gradients in sharded mode.
   std::map<std::string, std::string> as_parameter{};
 };
 

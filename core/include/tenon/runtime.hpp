@@ -34,8 +34,8 @@ using ParallelFor = std::function<void(uint64_t count, uint64_t grain,
 
 // How libraries of unknown digest are tried before they enter this process.
 enum class Probe {
-  child,  // in a child process, remembered by digest (default)
-  off,    // not at all: a plugin that crashes on load takes this process with it
+  child,  // in a child process, remembered by digest while the libraries that came with it are the same (default)
+  off,  // not at all: a plugin that crashes on load takes this process with it
 };
 
 struct RuntimeOptions {

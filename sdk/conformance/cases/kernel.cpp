@@ -57,7 +57,7 @@ CONFORM_CASE(1, "kernel: a malformed fragment is TN_INVALID") {
   const Device& device = *TN_TRY(t.device());
   const Sample sample = TN_TRY(Sample::find(t, device, 10));
   static const int64_t negative[] = {-1};
-  static const uint32_t outside[] = {77};
+  static const uint32_t outside[] = {77, 77};  // a sample may read its input twice
   static const Spoiling spoilings[] = {
       {"tensors are NULL", [](Spoiled& s) { s.fragment.tensors = nullptr; }},
       {"nodes are NULL", [](Spoiled& s) { s.fragment.nodes = nullptr; }},

@@ -303,7 +303,7 @@ CONFORM_CASE(1, "launch: kernels of many elements, past every 32-bit count of by
   if (t.quick()) return t.skip("it moves over 8 GiB: not under --quick");
   const uint64_t size = element_bytes(small.trial().inputs[0].dtype);
   const auto elements = static_cast<int64_t>(((uint64_t{1} << 32) + 4096) / size);
-  const Sample sample = TN_TRY(Sample::find(t, device, elements));
+  const Sample sample = TN_TRY(small.resized(t, device, elements));
   const tn_memory_info memory = TN_TRY(device.memory_info());
   const uint64_t needed = sample.input_bytes() + sample.output_bytes(), reserve = uint64_t{1} << 28;
   if (memory.free_bytes < needed + reserve)

@@ -8,7 +8,7 @@
 #endif
 #include <toml++/toml.h>
 
-#include <cstdio>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -23,35 +23,39 @@ using Version = std::pair<unsigned, unsigned>;
 
 std::optional<Version> version_in(const std::string& text) {
   Version out;
-  int read = 0;
-  const int fields = std::sscanf(text.c_str(), "%u.%u%n", &out.first, &out.second, &read);
-  if (fields == 2 && static_cast<size_t>(read) == text.size()) return out;
-  return std::nullopt;
+  const char *at = text.data(), *const end = at + text.size();
+  const auto major = std::from_chars(at, end, out.first);
+  if (major.ec != std::errc() || major.ptr == end || *major.ptr != '.') return std::nullopt;
+  const auto minor = std::from_chars(major.ptr + 1, end, out.second);
+  return minor.ec == std::errc() && minor.ptr == end ? std::optional(out) : std::nullopt;
 }
 
 std::string text_of(const toml::node_view<const toml::node>& node) {
-  return node.value<std::string>().value_or("");
+  return node.value_exact<std::string>().value_or("");
 }
 
 std::string plain(const char* text) { return text != nullptr ? text : ""; }
 
-void check_text(Context& t, const toml::table& root, const char* key, const std::string& own) {
-  const std::string told = text_of(root[key]);
-  t.check(told == own, "the manifest's ", key, " is '", told, "', the library's '", own, "'");
+std::string told_apart(const toml::table& root, const char* key, const std::string& own) {
+  return words("the manifest's ", key, " is '", text_of(root[key]), "', the library's '", own, "'");
 }
 
+// What a host refuses fails; what it only remarks on is a warning.
 void check_manifest(Context& t, const toml::table& root, const tn_plugin& plugin, const std::string& file) {
-  t.check(root["manifest"].value<int64_t>() == 1,
+  t.check(root["manifest"].value_exact<int64_t>() == 1,
           "the manifest's form is not told: begin it with manifest = 1");
-  check_text(t, root, "name", plain(plugin.name));
-  check_text(t, root, "version", plain(plugin.version));
-  check_text(t, root, "vendor", plain(plugin.vendor));
-  check_text(t, root, "library", file);
+  t.check(text_of(root["name"]) == plain(plugin.name), told_apart(root, "name", plain(plugin.name)));
+  t.check(text_of(root["library"]) == file, told_apart(root, "library", file));
   const auto min = version_in(text_of(root["abi"]["min"])), max = version_in(text_of(root["abi"]["max"]));
   const Version own{plugin.header.major, plugin.header.minor};
   t.check(min && max && *min <= own && own <= *max, "the manifest's abi.min = '", text_of(root["abi"]["min"]),
           "' and abi.max = '", text_of(root["abi"]["max"]), "' do not hold the descriptor's ", own.first, ".",
           own.second, ": a host would pass it over, or open what does not suit it");
+  const std::string vendor = text_of(root["vendor"]);
+  if (text_of(root["version"]) != plain(plugin.version))
+    t.warn(told_apart(root, "version", plain(plugin.version)));
+  if (!vendor.empty() && vendor != "unknown" && vendor != plain(plugin.vendor))
+    t.warn(told_apart(root, "vendor", plain(plugin.vendor)));
 }
 
 }  // namespace

@@ -78,25 +78,32 @@ CONFORM_CASE(2, "pattern: matches with strides give what their ops give", .deadl
   return matches_agree(t, TN_DTYPE_f32, true);
 }
 
+// One that is small or large, dense or strided: a plugin may want channels that lie side by side, or sizes worth it.
+std::optional<Group> any_match(const Pattern& pattern, int draw, Choices& choices) {
+  static constexpr uint32_t types[] = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64};
+  const bool strided = draw / 4 % 2 == 1, large = draw / 8 % 2 == 1;
+  return draw_match(pattern, types[draw % 4], strided, large ? 20'000 : 2'000, choices);
+}
+
 // What a core asks about because it was published, and in vain.
 CONFORM_CASE(2, "pattern: every published fusion is taken in some type") {
   const Device& device = *TN_TRY(t.device());
   for (const Pattern& pattern : TN_TRY(published(t, device))) {
     bool taken = false;
-    std::string refused;
-    for (const uint32_t dtype : {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64}) {
-      for (int i = 0; i < 60 && !taken; ++i) {
-        Choices choices(t.random());
-        const auto group = some_match(pattern, dtype, false, 2'000, choices);
-        if (!group) break;  // no op of it takes this type
-        const tn_support said = TN_TRY(supports(t, device, WholeGroup(*group).fragment()));
-        taken = said.verdict != TN_SUPPORT_NO;
-        if (!taken) refused = words(told(*group), ": ", said.reason);
-      }
+    int asked = 0;
+    std::string last;
+    for (int draw = 0; draw < 1600 && asked < 400 && !taken; ++draw) {
+      Choices choices(t.random());
+      const auto group = any_match(pattern, draw, choices);
+      if (!group) continue;
+      const tn_support said = TN_TRY(supports(t, device, WholeGroup(*group).fragment()));
+      taken = said.verdict != TN_SUPPORT_NO;
+      last = words(told(*group), ": ", said.reason);
+      ++asked;
     }
-    if (!taken && refused.empty()) t.warn(words("pattern '", pattern.name, "': no fragment matches it"));
-    t.check(taken || refused.empty(), "pattern '", pattern.name,
-            "' is published, and every fragment of it is refused; the last, ", refused);
+    if (asked == 0) t.warn(words("pattern '", pattern.name, "': no fragment matches it"));
+    t.check(taken || asked == 0, "pattern '", pattern.name, "' is published, and each of ", asked,
+            " fragments of it was refused; the last, ", last);
   }
   return {};
 }

@@ -51,7 +51,7 @@ Result<Sample> Sample::find(Context& t, const Device& device, int64_t elements) 
       for (const uint32_t dtype : subjects(row)) {
         Sample out;
         out.trial_ = plain(row, dtype, elements);
-        if (family == Family::BINARY && !tells_numbers_apart(out.trial_)) continue;
+        if (family == Family::BINARY && !tells_numbers_apart(plain(row, dtype, 32))) continue;
         const tn_support said = TN_TRY(supports(t, device, OneNode(out.trial_).fragment()));
         if (said.verdict != TN_SUPPORT_NO) return out;
         reason = said.reason;
@@ -59,6 +59,15 @@ Result<Sample> Sample::find(Context& t, const Device& device, int64_t elements) 
     }
   }
   return t.unsupported("kernel.elementwise", "the plugin runs no elementwise node by itself: " + reason);
+}
+
+Result<Sample> Sample::resized(Context& t, const Device& device, int64_t elements) const {
+  Sample out;
+  out.trial_ = plain(*trial_.row, trial_.subject, elements);
+  const tn_support said = TN_TRY(supports(t, device, OneNode(out.trial_).fragment()));
+  if (said.verdict != TN_SUPPORT_NO) return out;
+  return t.unsupported("kernel.elementwise",
+                       words("the plugin runs no ", told(out.trial_), ": ", said.reason));
 }
 
 Bytes Sample::input(uint64_t seed) const {

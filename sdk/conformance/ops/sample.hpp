@@ -16,6 +16,9 @@ class Sample {
   // The first elementwise row and type that the plugin runs densely over `elements`; leaves the case as unsupported
   // ("kernel.elementwise") where there is none. [case's thread; may fail]
   static Result<Sample> find(Context& t, const Device& device, int64_t elements);
+  // The same node over other many elements; leaves the case as unsupported where the plugin refuses that.
+  // [case's thread; may fail]
+  Result<Sample> resized(Context& t, const Device& device, int64_t elements) const;
 
   // The trial with the numbers of `seed`.
   const Trial& trial() const noexcept { return trial_; }

@@ -10,6 +10,7 @@ namespace tenon::conform {
 
 std::string told(const Operand& operand) {
   if (operand.absent) return "absent";
+  if (operand.is_first) return "the first input again";
   std::string out = words(author::dtype_name(operand.dtype), told(operand.dims));
   if (!operand.strides.empty()) out += words(" strides ", told(operand.strides));
   if (operand.skew != 0) out += words(" moved by ", operand.skew);

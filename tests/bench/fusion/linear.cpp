@@ -59,16 +59,17 @@ void row(const std::string& name, tenon::DType dtype) {
   second.share(0, first, 2);
   second.share(1, ours, 2);
   // What fusing can gain at most is the second pass: its limit is the product alone.
-  print(measured(world, {.name = name,
-                         .peer = "unfused",
-                         .ours = [&] { ours.run(); },
-                         .theirs = [&] { first.run(), second.run(); },
-                         .limit = [&] { first.run(); },
-                         .bytes = ours.bytes(),
-                         .beside_torch = false,
-                         .theirs_launches = true,
-                         .limit_launches = true}));
+  const Row beside_unfused = measured(world, {.name = name,
+                                              .peer = "unfused",
+                                              .ours = [&] { ours.run(); },
+                                              .theirs = [&] { first.run(), second.run(); },
+                                              .limit = [&] { first.run(); },
+                                              .bytes = ours.bytes(),
+                                              .beside_torch = false,
+                                              .theirs_launches = true,
+                                              .limit_launches = true});
   check_agreement(ours.at<T>(3), second.at<T>(2), ours.count(3));
+  print(beside_unfused);
   Contest contest{.name = name, .ours = [&] { ours.run(); }, .bytes = ours.bytes()};
   limit_by_products(contest, dtype, 2.0 * 2048 * 768 * 3072);
   print_beside_torch(measured(world, contest));

@@ -90,29 +90,61 @@ TEST_CASE("probe: a crash is remembered, with the way to forget it") {
   CHECK(load_one(loading, specimen("crashing_entry")).probe == "child");
 }
 
-TEST_CASE("probe: a verdict counts while the libraries that came with the plugin are what they were") {
-  Loading loading;
-  std::filesystem::create_directory(loading.folder / "plugins");
-  const std::string path = loading.folder / "plugins/tenon-opens_driver.so",
-                    driver = loading.folder / "plugins/driver.so";
-  std::filesystem::copy_file(variable("TENON_TEST_LATE_DIR") + "/tenon-opens_driver.so", path);
-  const auto install = [&](const std::string& name) {
+namespace {
+
+// A plugin that opens what is called driver.so beside it, and everything in the folder drivers.
+struct WithDriver {
+  WithDriver() {
+    std::filesystem::create_directories(folder / "drivers");
+    std::filesystem::copy_file(variable("TENON_TEST_LATE_DIR") + "/tenon-opens_driver.so", path);
+  }
+  void install(const std::string& name) const {
     std::filesystem::remove(driver);
     std::filesystem::copy_file(specimen(name), driver);
-  };
-  install("good");
-  CHECK(load_one(loading, path).probe == "child");
-  CHECK(load_one(loading, path).probe == "remembered");
-  install("throwing_init");
-  const Candidate broken = load_one(loading, path);
+  }
+  Loading loading{};
+  std::filesystem::path folder = std::filesystem::path(loading.folder / "plugins");
+  std::string path = folder / "tenon-opens_driver.so", driver = folder / "driver.so";
+};
+
+}  // namespace
+
+TEST_CASE("probe: a verdict counts while the libraries that came with the plugin are what they were") {
+  WithDriver with;
+  Loading& loading = with.loading;
+  with.install("good");
+  CHECK(load_one(loading, with.path).probe == "child");
+  CHECK(load_one(loading, with.path).probe == "remembered");
+  with.install("throwing_init");
+  const Candidate broken = load_one(loading, with.path);
   CHECK(broken.probe == "child");
   CHECK(says(broken.reason, "crashes with SIGABRT in tn_plugin_entry"));
-  CHECK(load_one(loading, path).probe == "remembered");
-  install("good");
-  CHECK(is_loaded(load_one(loading, path)));
-  std::filesystem::remove(driver);
-  CHECK(load_one(loading, path).probe == "child");
-  CHECK(load_one(loading, path).probe == "remembered");
+  CHECK(load_one(loading, with.path).probe == "remembered");
+  with.install("good");
+  CHECK(is_loaded(load_one(loading, with.path)));
+  std::filesystem::remove(with.driver);
+  CHECK(load_one(loading, with.path).probe == "child");
+  CHECK(load_one(loading, with.path).probe == "remembered");
+  with.install("good");  // it is looked for where it was
+  CHECK(load_one(loading, with.path).probe == "child");
+}
+
+TEST_CASE("probe: a plugin may bring very many libraries, and each is watched") {
+  WithDriver with;
+  const std::string first =
+      with.folder / "drivers/000-with-a-name-as-long-as-those-of-versioned-libraries-may-be.so";
+  std::filesystem::copy_file(specimen("good"), first);
+  for (int i = 1; i < 200; ++i) {
+    std::string name = first;
+    name.replace(name.rfind("000"), 3, std::to_string(1000 + i));
+    std::filesystem::copy_file(specimen("good"), name);
+  }
+  const Candidate first_time = load_one(with.loading, with.path);
+  CHECK(is_loaded(first_time));
+  CHECK(first_time.probe == "child");
+  CHECK(load_one(with.loading, with.path).probe == "remembered");
+  std::ofstream(first, std::ios::app) << 'x';
+  CHECK(load_one(with.loading, with.path).probe == "child");
 }
 
 TEST_CASE("probe: what may change with the machine is not remembered") {

@@ -55,7 +55,9 @@ TEST_CASE("kernel: what nobody has can be forgotten, and what somebody has goes 
   static_cast<void>(*one.device.compile(relu(10)));
   static_cast<void>(*one.device.supports(relu(8)));
   const uint64_t asked = one.plugin.calls().supports;
+  const auto live = one.plugin.live();
   CHECK(one.device.forget_kernels() == 2);
+  CHECK(one.plugin.live() == live - 2);
   CHECK(one.device.forget_kernels() == 0);
   CHECK(one.device.kernel_cache_stats().kernels == 1);
   const Kernel again = *one.device.compile(relu(8));
