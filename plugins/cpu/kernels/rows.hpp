@@ -50,13 +50,15 @@ class RowStep : public RangedStep {
   Place room_{};
 };
 
-// Asks for the beginning of a row that is read next, as much as a processor has on its way at once, so that memory has work
-// while this row is computed from L1. (Behind a row in a lane's room lies more of the room: nothing to gain, and little lost.)
-// [any-thread; does not block; cannot fail]
+// Asks for a row that is read next, so that memory has work while this row is computed from L1: for as much of it as a core has on
+// its way at once, and for the rest as far as L2, which has more on its way. (Behind a row in a lane's room lies more of the room:
+// nothing to gain, and little lost.) [any-thread; does not block; cannot fail]
 inline void ask_for_row(const void* row, uint64_t bytes) noexcept {
   constexpr uint64_t line = 64, most = 24 * line;
-  for (uint64_t at = 0; at < std::min(bytes, most); at += line)
-    __builtin_prefetch(static_cast<const std::byte*>(row) + at);
+  const auto* const first = static_cast<const std::byte*>(row);
+  uint64_t at = 0;
+  for (; at < std::min(bytes, most); at += line) __builtin_prefetch(first + at);
+  for (; at < bytes; at += line) __builtin_prefetch(first + at, 0, 2);
 }
 
 // The dims of `rank` with `axis` last, and all others in order.
