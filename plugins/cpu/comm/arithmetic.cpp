@@ -125,14 +125,15 @@ struct Reduce {
   }
 
   // Of two ranks, for one or both of them. A line's elements are read before any is written, and it is written before the next is
-  // read: several lines of one side in a row take half as long again. Lines that lie with another rank are asked for ahead: what is
-  // read is there then, and what is written waits for nobody who has read it.
+  // read: several lines of one side in a row take half as long again. Lines that may lie with another rank are asked for ahead:
+  // what is read is there then, and what is written waits for nobody who has read it.
   template <bool both>
   TENON_CPU_LOOP static void run_pair(const Row* row) {
     constexpr uint64_t held = cache_line / sizeof(Stored);
     const std::byte *const a = row->sources[0], *const b = row->sources[1];
     std::byte *const first = row->outs[0], *const last = row->outs[row->out_count - 1];
-    const uint64_t count = row->count, whole = count / held * held, end = whole * sizeof(Stored);
+    const uint64_t count = row->count, whole = count / held * held;
+    const uint64_t end = row->asks_ahead ? whole * sizeof(Stored) : 0;
     for (uint64_t begin = 0; begin < whole; begin += held) {
       if (const uint64_t ahead = begin * sizeof(Stored) + lead; ahead < end) {
         __builtin_prefetch(a + ahead);

@@ -21,7 +21,8 @@ struct Row {
   bool mean;
   std::byte* const* outs;  // the result goes to all of them
   uint32_t out_count;
-  uint64_t count;  // elements
+  uint64_t count;          // elements
+  bool asks_ahead = true;  // for lines that may lie with another rank
 };
 using ReduceRow = void (*)(const Row* row);
 
