@@ -5,7 +5,6 @@
 
 #include "run_process.hpp"
 
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>

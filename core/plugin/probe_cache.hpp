@@ -16,8 +16,8 @@ namespace tenon::plugin {
 struct Remembered {
   Status status{};
   std::chrono::milliseconds timeout{0};  // > 0: it took longer than this
-  std::vector<std::string>
-      libraries{};      // stamp and path of those that came with it, as far as they are known
+  // Of those that came with it, as far as they are known: stamp, a space, path.
+  std::vector<std::string> libraries{};
   bool current = true;  // recalled: none of them has changed since
 };
 

@@ -21,8 +21,7 @@ struct Row {
   bool mean;
   std::byte* const* outs;  // the result goes to all of them
   uint32_t out_count;
-  uint64_t count;          // elements
-  bool asks_ahead = true;  // for lines that may lie with another rank
+  uint64_t count;  // elements
 };
 using ReduceRow = void (*)(const Row* row);
 

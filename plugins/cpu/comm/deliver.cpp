@@ -3,26 +3,12 @@
 //
 // Invariant: a long piece of work is cut, and between two cuts the rank shows that it lives and looks whether the others
 // have given up.
-#include "../driver.hpp"
 #include "collect.hpp"
 
 #include <algorithm>
 #include <cstring>
 
 namespace tenon::cpu::comm {
-namespace {
-
-// Whether to ask for lines ahead. What goes to one rank came through another's hands a moment ago. What goes to both stays with who sums
-// it while they reduce again and again: where L2 holds it there is nothing to ask for, and past the caches what is asked for comes
-// twice; between them it is a tenth quicker, past them 1.4 times as slow (2 ranks, Zen 5, `bench comm`, all_reduce/2/*).
-bool asks_ahead(uint64_t bytes, size_t outs) noexcept {
-  constexpr uint64_t in_l2 = 1 << 20;
-  static const uint64_t cached = driver::cache_bytes() / 8;  // two buffers of two ranks, half of the cache
-  return outs == 1 || (bytes >= in_l2 && bytes <= cached);
-}
-
-}  // namespace
-
 bool Collector::deliver(const Operation& o, const Part& part) {
   const uint64_t bytes = part.count * o.width;
   std::byte* const to = o.recv == nullptr ? nullptr : o.recv + part.first * o.width;
@@ -63,7 +49,6 @@ bool Collector::copy(std::byte* to, const std::byte* from, uint64_t bytes) {
 bool Collector::reduce(const Operation& o, uint64_t skip, uint64_t count, std::span<std::byte* const> outs) {
   const ReduceRow row_of = reduce_row(o.dtype, o.reduce);
   const uint64_t in_one = piece / o.width;
-  const bool ahead = asks_ahead(count * o.width, outs.size());
   for (uint64_t at = 0; at < count; at += in_one) {
     for (uint32_t q = 0; q < size_; ++q) moved_sources_[q] = sources_[q] + skip + at * o.width;
     for (size_t k = 0; k < outs.size(); ++k) moved_outs_[k] = outs[k] + at * o.width;
@@ -73,8 +58,7 @@ bool Collector::reduce(const Operation& o, uint64_t skip, uint64_t count, std::s
                   .mean = o.reduce == TN_REDUCE_AVG,
                   .outs = moved_outs_.data(),
                   .out_count = static_cast<uint32_t>(outs.size()),
-                  .count = std::min(in_one, count - at),
-                  .asks_ahead = ahead};
+                  .count = std::min(in_one, count - at)};
     row_of(&row);
     if (count > in_one && !member_.goes_on()) return false;
   }
