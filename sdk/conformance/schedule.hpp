@@ -34,7 +34,7 @@ struct Events {
   std::function<void(const std::string& name)> began{};
   std::function<void(CaseResult result)> done{};
   std::function<void(Description found)> described{};
-  std::function<void(std::string why)> not_described{};
+  std::function<void(const std::string& why)> not_described{};
 };
 
 // Runs all batches with at most options.jobs workers at once; the first batch's worker describes the plugin when
