@@ -25,7 +25,7 @@ using author::text;
 namespace {
 
 constexpr double ms = 1e6;        // in ns
-constexpr double better = 0.98;   // a way further down the table has to gain as much
+constexpr double better = 0.95;   // a way further down the table has to gain as much
 constexpr size_t least_runs = 3;  // of each way, of which the first pays for cold memory
 
 // Pages for trials' operands or workspace: numbers around 1 in bf16 and in f32 alike.

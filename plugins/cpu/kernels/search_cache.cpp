@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view heading = "tenon cpu search 2 ";
+constexpr std::string_view heading = "tenon cpu search 1 ";
 constexpr size_t checksum_digits = 16;
 constexpr size_t most_findings = 4096;  // more than a program has shapes; a file that is full starts anew
 
