@@ -177,7 +177,7 @@ Events Run::events() {
                 if (watch_.started) watch_.started(report_, total());
               },
           .not_described =
-              [this](std::string why) { report_.trouble = "the plugin could not be asked: " + why; }};
+              [this](const std::string& why) { report_.trouble = "the plugin could not be asked: " + why; }};
 }
 
 Status Run::enter() {

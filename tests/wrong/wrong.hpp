@@ -29,6 +29,15 @@ inline Tables& right() {
   return tables;
 }
 
+// A launch that comes back when it has run.
+inline int32_t launch_and_wait(tn_kernel* kernel, tn_stream* stream, const tn_span* bindings, uint32_t count,
+                               const tn_span* workspace, tn_error* error) {
+  uint64_t value = 0;
+  const int32_t code = right().kernel.launch(kernel, stream, bindings, count, workspace, error);
+  if (code != TN_OK || right().stream.record(stream, 0, &value, error) != TN_OK) return code;
+  return right().stream.sync(stream, value, TN_TIMEOUT_NEVER, error);
+}
+
 inline const tn_plugin*& honest_descriptor() {
   static const tn_plugin* descriptor = nullptr;
   return descriptor;
