@@ -39,9 +39,8 @@ struct Operand {
   bool derived = false;        // computed from the others, so no two elements may share a place
   bool absent = false;         // an optional one, left out
   bool repeats_first = false;  // it is bound to the very memory of the first input
-  bool is_first =
-      false;  // of a Sample: it is the first input's tensor itself, read twice; repeats_first, too
-  uint64_t alignment = 0;  // promised to the plugin, in bytes; 0: that of the element
+  bool is_first = false;       // of a Sample: the first input's tensor itself, read twice
+  uint64_t alignment = 0;      // promised to the plugin, in bytes; 0: that of the element
 };
 
 struct AttributeValue {
