@@ -12,7 +12,6 @@
 #include <tenon/abi.h>
 #include <tenon/version.hpp>
 
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
@@ -46,8 +45,7 @@ Status write_file(const std::string& file, const std::string& text) {
 
 // "cpu.threads", as a host calls it, is option "threads" of the plugin in tenon-cpu.so.
 std::string own_key(const std::string& key, const std::string& plugin) {
-  const std::string stem = std::filesystem::path(plugin).stem();
-  const std::string group = (stem.starts_with("tenon-") ? stem.substr(6) : stem) + ".";
+  const std::string group = conform::name_in(plugin) + ".";
   return key.starts_with(group) && key != group ? key.substr(group.size()) : key;
 }
 

@@ -26,4 +26,13 @@ inline constexpr std::array<Launcher, 5> launchers{{
     {"slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE"},
 }};
 
+// The first whose rank variable is set, or nullptr. `value_of(name)`: an optional text. [any-thread; does not block; cannot fail]
+template <class ValueOf>
+const Launcher* launcher_in(const ValueOf& value_of) {
+  for (const Launcher& launcher : launchers) {
+    if (const auto rank = value_of(launcher.rank); rank && !rank->empty()) return &launcher;
+  }
+  return nullptr;
+}
+
 }  // namespace tenon::base

@@ -33,13 +33,6 @@ Result<uint32_t> number(const Variables& variables, const char* name, const std:
                 std::string(name) + " is " + base::quoted(*value) + ": it must be a whole number from 0 on");
 }
 
-const base::Launcher* launcher_of(const Variables& variables) {
-  for (const base::Launcher& launcher : base::launchers) {
-    if (value_of(variables, launcher.rank)) return &launcher;
-  }
-  return nullptr;
-}
-
 Status read_numbers(const Variables& variables, const base::Launcher& launcher, Rendezvous& out) {
   const std::string because =
       std::string(launcher.rank) + " is " + base::quoted(*value_of(variables, launcher.rank));
@@ -108,7 +101,8 @@ Result<Store> open_store(const Variables& variables, const Rendezvous& who, Time
 }  // namespace
 
 Result<Rendezvous> Rendezvous::from(const Variables& variables, Timeout timeout) {
-  const base::Launcher* launcher = launcher_of(variables);
+  const base::Launcher* launcher =
+      base::launcher_in([&](std::string_view name) { return value_of(variables, name); });
   if (launcher == nullptr) {
     return Status(
         TN_NOT_FOUND,

@@ -39,10 +39,9 @@ Result<double> read_fraction(const std::string& text) {
 
 // This process's rank in its job; alone it is the first.
 std::string rank_in(const base::Environment& environment) {
-  for (const base::Launcher& launcher : base::launchers) {
-    if (auto rank = environment.get(launcher.rank); rank && !rank->empty()) return *std::move(rank);
-  }
-  return "0";
+  const base::Launcher* const launcher =
+      base::launcher_in([&](std::string_view name) { return environment.get(name); });
+  return launcher != nullptr ? environment.get(launcher->rank).value_or("0") : "0";
 }
 
 // One text for all processes of a job names another file for each: "%r" is its rank, "%p" its number, "%%" a "%".

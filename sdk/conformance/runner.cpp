@@ -55,12 +55,6 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-// "sim" of "/x/tenon-sim.so".
-std::string name_in(const std::string& library) {
-  const std::string stem = std::filesystem::path(library).stem();
-  return stem.starts_with("tenon-") ? stem.substr(6) : stem;
-}
-
 // The present moment, UTC: "2026-05-31T12:00:00Z".
 std::string moment_now() {
   const std::time_t now = std::time(nullptr);
@@ -270,6 +264,11 @@ bool Report::passed() const noexcept {
   return executed() > 0 && std::none_of(results.begin(), results.end(), [&](const CaseResult& r) {
            return counts_as_failure(r.verdict, options.verify);
          });
+}
+
+std::string name_in(const std::string& library) {
+  const std::string stem = std::filesystem::path(library).stem();
+  return stem.starts_with("tenon-") ? stem.substr(6) : stem;
 }
 
 std::vector<const Case*> select(const Options& options) {

@@ -71,6 +71,8 @@ struct Watch {
   std::function<void(const std::string& name)> measured{};
 };
 
+// "sim" of "/x/tenon-sim.so". [any-thread; does not block; may throw bad_alloc]
+std::string name_in(const std::string& library);
 // The cases that `options` select, in order. [any-thread; does not block; cannot fail]
 std::vector<const Case*> select(const Options& options);
 // The options for the plugin that the environment gives: "TENON_SIM_PROFILE" is `profile` of tenon-sim.so. What was asked
