@@ -105,25 +105,67 @@ bool joins(const FragmentView& fragment, const tn_node& kernel, const tn_node& n
   return matches(fragment.tensor(node.outputs[0]), shape);
 }
 
+// Whether `node` is a batch norm's gradient by the x that `apply` normalises.
+bool reads_x_of(const tn_node& node, const tn_node& apply) noexcept {
+  const bool is_gradient = node.op == TN_OP_batch_norm_grad || node.op == TN_OP_batch_norm_grad_apply;
+  return is_gradient && node.inputs[1] == apply.inputs[0];
+}
+
+// The first node from `at` on that no chain computes.
+uint32_t behind_chained(const FragmentView& fragment, uint32_t at) noexcept {
+  const auto nodes = fragment.nodes();
+  while (at < nodes.size() && is_chained(nodes[at].op)) ++at;
+  return at;
+}
+
 }  // namespace
+
+std::optional<MadeAgain> made_again(const FragmentView& fragment, uint32_t apply) noexcept {
+  const auto nodes = fragment.nodes();
+  if (apply >= nodes.size() || nodes[apply].op != TN_OP_batch_norm_apply) return {};
+  const tn_node& norm = nodes[apply];
+  const uint32_t kernel = behind_chained(fragment, apply + 1), given = norm.outputs[0];
+  if (kernel == nodes.size() || kernel - apply > most_joining || !reads_x_of(nodes[kernel], norm)) return {};
+  uint32_t relu_grad = TN_ABSENT;
+  for (uint32_t n = apply + 1; n < kernel; ++n) {
+    if (!joins(fragment, nodes[kernel], nodes[n]) || meets_beside(norm, nodes[n])) return {};
+    if (nodes[n].outputs[0] == nodes[kernel].inputs[0]) relu_grad = n;
+  }
+  if (relu_grad == TN_ABSENT) return {};
+  const tn_node& mask = nodes[relu_grad];
+  const bool masks = mask.op == TN_OP_relu_grad && mask.inputs[1] == given && mask.inputs[0] != given;
+  if (!masks || wanted_outside(fragment, given, {relu_grad, relu_grad + 1}) ||
+      wanted_outside(fragment, mask.outputs[0], {kernel, kernel + 1}))
+    return {};
+  return MadeAgain{apply, relu_grad, kernel};
+}
 
 Nodes kernel_nodes(const FragmentView& fragment, uint32_t at) {
   const auto nodes = fragment.nodes();
-  Nodes taken{at, at + 1};
-  while (taken.first > 0 && at - taken.first < most_joining &&
-         joins(fragment, nodes[at], nodes[taken.first - 1])) {
+  const auto again = made_again(fragment, at);
+  const uint32_t kernel = again ? again->kernel : at;
+  const auto joins_before = [&](const tn_node& node) {
+    return joins(fragment, nodes[kernel], node) && !(again && meets_beside(nodes[at], node));
+  };
+  Nodes taken{at, kernel + 1};
+  while (taken.first > 0 && kernel - taken.first < most_joining && joins_before(nodes[taken.first - 1]))
     --taken.first;
-  }
-  while (gives_whole(nodes[at].op) && taken.end < nodes.size() && taken.end - at <= most_joining &&
-         joins(fragment, nodes[at], nodes[taken.end])) {
+  while (gives_whole(nodes[kernel].op) && taken.end < nodes.size() && taken.end - kernel <= most_joining &&
+         joins(fragment, nodes[kernel], nodes[taken.end])) {
     ++taken.end;
   }
   return taken;
 }
 
+KernelGroup kernel_group(const FragmentView& fragment, uint32_t first, uint32_t end) noexcept {
+  const uint32_t at = behind_chained(fragment, first);
+  const auto again = made_again(fragment, at);
+  const uint32_t kernel = again ? again->kernel : at;
+  return {fragment.nodes()[kernel], first, kernel, end, again};
+}
+
 uint32_t kernel_of(const FragmentView& fragment, uint32_t first) noexcept {
-  while (is_chained(fragment.nodes()[first].op)) ++first;
-  return first;
+  return kernel_group(fragment, first, first).kernel;
 }
 
 Reg kernel_class(const FragmentView& fragment, const tn_node& kernel) noexcept {
@@ -174,7 +216,9 @@ Result<Chain> FusedNodes::read(std::span<const uint32_t> tensors) {
   const tn_node& kernel = fragment_.nodes()[kernel_];
   Chain chain(kernel_class(fragment_, kernel));
   Values values{chain, std::vector<Value>(fragment_.tensors().size(), Chain::none)};
-  for (uint32_t n = first_; n < kernel_; ++n) TN_TRY(add(values, fragment_.nodes()[n], kernel_ + 1));
+  for (uint32_t n = first_; n < kernel_; ++n) {
+    if (!is_kernels_own(n)) TN_TRY(add(values, fragment_.nodes()[n], kernel_ + 1));
+  }
   for (const uint32_t tensor : tensors) chain.result(TN_TRY(value_of(values, tensor)));
   if (!chain.finish()) return Status(TN_INTERNAL, "more values before a kernel than a chain holds");
   return chain;

@@ -7,8 +7,7 @@
 namespace tenon::cpu {
 
 Status build_norm(Builder& builder, uint32_t first, uint32_t end, unsigned threads) {
-  const uint32_t kernel = kernel_of(builder.fragment(), first);
-  const KernelGroup nodes{builder.fragment().nodes()[kernel], first, kernel, end};
+  const KernelGroup nodes = kernel_group(builder.fragment(), first, end);
   switch (nodes.node.op) {
     case TN_OP_batch_norm_train:
     case TN_OP_batch_norm_infer:

@@ -2,7 +2,8 @@
 // norm_batch.cpp: batch_norm_train, _infer, _apply and _stats: moments of a channel, and y = (x − mean)·slope + level.
 //
 // Invariant: moments are joined from stretches that fit in L1, each taken about its own mean, so a mean far larger than the
-// spread costs no accuracy.
+// spread costs them no accuracy. batch_norm_train makes elements of its statistics as they leave, so batch_norm_apply makes the
+// same ones of these again, bit for bit (ADR 0043).
 #include "joined.hpp"
 #include "norm.hpp"
 #include "norm_channels.hpp"
@@ -119,8 +120,9 @@ class BatchNorm final : public ChannelStep {
     double mean = sums.a, inverse = 0;
     if (op_ == TN_OP_batch_norm_train) {
       const double variance = count > 0 ? sums.b / count : 0;
-      inverse = 1 / std::sqrt(variance + epsilon_);
       finish_running(run, channel, mean, variance * (count / (count - 1)));
+      mean = static_cast<double>(static_cast<T>(mean));
+      inverse = static_cast<double>(static_cast<T>(1 / std::sqrt(variance + epsilon_)));
     } else {
       mean = input(run, places_.mean, channel);
       inverse = input(run, places_.spread, channel);
@@ -128,7 +130,9 @@ class BatchNorm final : public ChannelStep {
     }
     output(run, places_.out_mean, channel, mean);
     output(run, places_.out_spread, channel, inverse);
-    set_coefficients(run, channel, mean, inverse);
+    spread(at(run, places_.centre), channel, static_cast<T>(mean));
+    spread(at(run, places_.slope), channel, static_cast<T>(inverse * input(run, places_.scale, channel)));
+    spread(at(run, places_.level), channel, static_cast<T>(input(run, places_.bias, channel)));
   }
 
   void finish_running(const Run& run, uint64_t channel, double mean, double variance) const {
@@ -136,16 +140,6 @@ class BatchNorm final : public ChannelStep {
            momentum_ * input(run, places_.mean, channel) + (1 - momentum_) * mean);
     output(run, places_.new_variance, channel,
            momentum_ * input(run, places_.spread, channel) + (1 - momentum_) * variance);
-  }
-
-  // The level also carries what rounding takes from the mean.
-  void set_coefficients(const Run& run, uint64_t channel, double mean, double inverse) const {
-    const T centre = static_cast<T>(mean);
-    const double slope = inverse * input(run, places_.scale, channel);
-    const double off = std::isfinite(mean) ? mean - static_cast<double>(centre) : 0;
-    spread(at(run, places_.centre), channel, centre);
-    spread(at(run, places_.slope), channel, static_cast<T>(slope));
-    spread(at(run, places_.level), channel, static_cast<T>(input(run, places_.bias, channel) - off * slope));
   }
 
   void apply_planes(const Run& run, uint64_t from, uint64_t planes, uint32_t n,

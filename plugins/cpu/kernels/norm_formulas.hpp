@@ -21,6 +21,13 @@ TENON_CPU_LOOP N gradient(N g, N x, N mean, N slope, N level, N tilt) {
   return slope * madd(mean - x, tilt, g - level);
 }
 
+// What relu's gradient lets through of g, where relu was given that of x: what is greater than `least`, the greatest number that
+// is 0 in the type of elements.
+template <class N>
+TENON_CPU_LOOP N let_through(N g, N x, N mean, N slope, N level, N least) {
+  return select(less(least, normalised(x, mean, slope, level)), g, N(0));
+}
+
 // Of a row, whose scale and bias are each element's: (x − mean)·inverse·scale + bias.
 template <class N>
 TENON_CPU_LOOP N normalised_in_row(N x, N mean, N inverse, N scale, N bias) {

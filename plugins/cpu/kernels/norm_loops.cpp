@@ -193,6 +193,23 @@ struct Each {
     }
   };
   template <bool fused>
+  struct LetThroughRun {
+    static void run(T* to, const T* g, const T* x, T mean, T slope, T level, T least, uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        to[i] = norm::let_through<Scalar<T, fused>>(g[i], x[i], mean, slope, level, least).v;
+    }
+  };
+  template <bool fused>
+  struct LetThroughEach {
+    static void run(T* to, const T* g, const T* x, const T* mean, const T* slope, const T* level, T least,
+                    uint64_t n) {
+#pragma omp simd
+      for (uint64_t i = 0; i < n; ++i)
+        to[i] = norm::let_through<Scalar<T, fused>>(g[i], x[i], mean[i], slope[i], level[i], least).v;
+    }
+  };
+  template <bool fused>
   struct GradientRun {
     static void run(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt, uint64_t n) {
 #pragma omp simd
@@ -237,6 +254,8 @@ const NormLoops<T>& norm_loops() noexcept {
       widest_of<E::template NormaliseEach>(),
       widest_of<E::template NormaliseRow>(),
       widest_of<E::template ScaleRow>(),
+      widest_of<E::template LetThroughRun>(),
+      widest_of<E::template LetThroughEach>(),
       widest_of<E::template GradientRun>(),
       widest_of<E::template GradientEach>(),
       widest<dots_row<T>>(),

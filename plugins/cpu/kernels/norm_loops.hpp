@@ -53,6 +53,10 @@ struct NormLoops {
   // y = x·inverse·scale.
   void (*scale_row)(T* y, const T* x, T inverse, const T* scale, uint64_t n);
 
+  // to = g where (x − mean)·slope + level > least, else 0.
+  void (*let_through_run)(T* to, const T* g, const T* x, T mean, T slope, T level, T least, uint64_t n);
+  void (*let_through_each)(T* to, const T* g, const T* x, const T* mean, const T* slope, const T* level,
+                           T least, uint64_t n);
   // dx = slope·(g − level − (x − mean)·tilt).
   void (*gradient_run)(T* dx, const T* g, const T* x, T mean, T slope, T level, T tilt, uint64_t n);
   void (*gradient_each)(T* dx, const T* g, const T* x, const T* mean, const T* slope, const T* level,

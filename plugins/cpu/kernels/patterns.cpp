@@ -56,6 +56,7 @@ constexpr tn_pattern_step conv_bias_act[] = {
 // Statistics of a normalisation, and the sum that goes on beside it, are wanted later.
 constexpr uint32_t batch_norm[] = {TN_OP_batch_norm_train, TN_OP_batch_norm_infer, TN_OP_batch_norm_apply};
 constexpr uint32_t batch_norm_back[] = {TN_OP_batch_norm_grad, TN_OP_batch_norm_grad_apply};
+constexpr uint32_t batch_norm_apply[] = {TN_OP_batch_norm_apply};
 constexpr uint32_t row_norm[] = {TN_OP_layer_norm, TN_OP_rms_norm};
 constexpr uint32_t row_norm_back[] = {TN_OP_layer_norm_grad, TN_OP_rms_norm_grad};
 constexpr uint32_t activation_grad[] = {TN_OP_relu_grad, TN_OP_gelu_grad, TN_OP_sigmoid_grad, TN_OP_tanh_grad,
@@ -73,6 +74,13 @@ constexpr tn_pattern_step act_bn_backward[] = {
     step<in0, in1>(add, maybe),  // gradients that join, where the way forward had forked
     step<0, in2>(activation_grad, kept),
     step<1>(batch_norm_back),
+};
+// What relu was given is made again of x, bit for bit, and y is not read (ADR 0043).
+constexpr tn_pattern_step bn_act_backward[] = {
+    step<in0>(batch_norm_apply),
+    step<in1, in2>(add, maybe),
+    step<1, 0>(relu_grad),
+    step<2, in0>(batch_norm_back),
 };
 constexpr tn_pattern_step add_norm[] = {
     step<in0, in1>(add, kept),
@@ -161,6 +169,7 @@ constexpr tn_pattern rows[] = {
     row("bn_act", bn_act),
     row("bn_add_act", bn_add_act),
     row("act_bn_backward", act_bn_backward),
+    row("bn_act_backward", bn_act_backward),
     row("add_norm", add_norm),
     row("norm_backward_add", norm_backward_add),
     row("dropout_add_norm", dropout_add_norm),

@@ -108,8 +108,7 @@ Status build(Builder& builder, const KernelGroup& group, unsigned threads) {
 }  // namespace
 
 Status build_softmax(Builder& builder, uint32_t first, uint32_t end, unsigned threads) {
-  const uint32_t kernel = kernel_of(builder.fragment(), first);
-  const KernelGroup group{builder.fragment().nodes()[kernel], first, kernel, end};
+  const KernelGroup group = kernel_group(builder.fragment(), first, end);
   const bool wide = kernel_class(builder.fragment(), group.node) == Reg::f64;
   return wide ? build<double>(builder, group, threads) : build<float>(builder, group, threads);
 }

@@ -10,12 +10,6 @@ using namespace cpu_test;
 
 namespace {
 
-const std::vector<uint32_t> float_dtypes = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64};
-
-// Channels and planes around the sizes at which the walk changes: one channel, tiles of 1,024, more channels than a tile.
-const std::vector<Dims> images = {
-    {2, 3, 5, 7}, {4, 1, 40, 41}, {3, 70, 4, 4}, {2, 1030, 2, 1}, {5, 64, 9, 9}};
-
 // [an activation's gradient, then batch_norm_grad]; `joined`: of a sum of two gradients; `shared`: the activation's gradient is
 // wanted, too.
 Nodes backward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool joined, bool shared) {

@@ -6,6 +6,12 @@
 
 namespace cpu_test {
 
+inline const std::vector<uint32_t> float_dtypes = {TN_DTYPE_f32, TN_DTYPE_bf16, TN_DTYPE_f16, TN_DTYPE_f64};
+
+// Channels and planes around the sizes at which the walk changes: one channel, tiles of 1,024, more channels than a tile.
+inline const std::vector<Dims> images = {
+    {2, 3, 5, 7}, {4, 1, 40, 41}, {3, 70, 4, 4}, {2, 1030, 2, 1}, {5, 64, 9, 9}};
+
 inline uint32_t statistics_of(uint32_t dtype) {
   return dtype == TN_DTYPE_f64 ? uint32_t{TN_DTYPE_f64} : uint32_t{TN_DTYPE_f32};
 }
