@@ -134,7 +134,7 @@ class Instance {
       for (size_t i = 0; i + 1 < dims_.size(); ++i) axes.push_back(static_cast<int64_t>(i));
       return g_.named(fresh()).sum(first, axes);
     }
-    if (family.ends_with("_norm") || family.find("norm_") != std::string::npos) return norm(op, first);
+    if (family.ends_with("_norm") || family.find("norm_") != std::string::npos) return norm(op, first, step);
     if (family.ends_with("_grad")) {
       const bool other = step.operands.size() > 1;
       return first_of(g_.node(op, {first, other ? operand(step.operands[1]) : leaf(dims_, type_of(first))}));
@@ -182,8 +182,10 @@ class Instance {
     return g_.cast(value, own == f64 ? f64 : own == f32 ? (coin() ? bf16 : f16) : f32);
   }
 
-  Value norm(Op op, Value first) {
+  Value norm(Op op, Value first, const FusionPattern::Step& step) {
     const DType own = parameters();
+    // What a gradient reads beside dy: another step's operand, too, where the pattern says so.
+    const auto x = [&] { return step.operands.size() > 1 ? operand(step.operands[1]) : leaf(dims_, dtype_); };
     const auto channel = [&](const char* kind = "whole") { return leaf(channels(), own, kind); };
     const auto column = [&](const char* kind = "whole") { return leaf(last(), own, kind); };
     switch (op) {
@@ -192,15 +194,15 @@ class Instance {
       case Op::rms_norm:
         return first_of(g_.node(op, {first, column()}));
       case Op::layer_norm_grad:
-        return first_of(g_.node(
-            op, {first, leaf(dims_, dtype_), column(), leaf(rows(), own), leaf(rows(), own, "positive")}));
+        return first_of(
+            g_.node(op, {first, x(), column(), leaf(rows(), own), leaf(rows(), own, "positive")}));
       case Op::rms_norm_grad:
-        return first_of(g_.node(op, {first, leaf(dims_, dtype_), column(), leaf(rows(), own, "positive")}));
+        return first_of(g_.node(op, {first, x(), column(), leaf(rows(), own, "positive")}));
       case Op::batch_norm_grad:
-        return first_of(g_.node(op, {first, leaf(dims_, dtype_), channel(), channel(), channel("positive")}));
+        return first_of(g_.node(op, {first, x(), channel(), channel(), channel("positive")}));
       case Op::batch_norm_grad_apply:
-        return first_of(g_.node(op, {first, leaf(dims_, dtype_), channel(), channel(), channel("positive"),
-                                     channel(), channel(), leaf({}, f32, "positive")}));
+        return first_of(g_.node(op, {first, x(), channel(), channel(), channel("positive"), channel(),
+                                     channel(), leaf({}, f32, "positive")}));
       default:  // batch_norm_train, _infer, _apply
         return first_of(g_.node(op, {first, channel(), channel(), channel(), channel("positive")}));
     }

@@ -227,6 +227,7 @@ TEST_CASE("patterns: each is told by name, and reads what stands before it") {
   std::vector<std::string> expected = {"bn_act",
                                        "bn_add_act",
                                        "act_bn_backward",
+                                       "bn_act_backward",
                                        "add_norm",
                                        "norm_backward_add",
                                        "dropout_add_norm",
