@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <stdexcept>
+#include <string>
 #include <vector>
 
 #if defined(__SSE2__)
@@ -85,7 +87,17 @@ float read_all(const float* const* in, size_t count) {
 }  // namespace
 
 float read_only(std::span<const float* const> operands, size_t count) {
-  return operands.size() == 1 ? read_all<1>(operands.data(), count) : read_all<3>(operands.data(), count);
+  switch (operands.size()) {
+    case 1:
+      return read_all<1>(operands.data(), count);
+    case 2:
+      return read_all<2>(operands.data(), count);
+    case 3:
+      return read_all<3>(operands.data(), count);
+    default:
+      throw std::invalid_argument("read_only: of " + std::to_string(operands.size()) +
+                                  " operands, and 1 to 3 are known");
+  }
 }
 
 void sum_past_caches(std::span<const float* const> operands, float* out, size_t count) {

@@ -16,7 +16,7 @@ inline constexpr int threads = 2;  // of ours, of every peer and of every limit
 void sum_past_caches(std::span<const float* const> operands, float* out, size_t count);
 // The traffic of a cast to bf16, stored past the caches: `out` gets half the bytes of `in`, of no meaning.
 void halve_past_caches(const float* in, uint16_t* out, size_t count);
-// Reads every value; their sum is of no meaning.
+// Reads every value of one to three operands; their sum is of no meaning.
 float read_only(std::span<const float* const> operands, size_t count);
 // Reads and writes every value in place.
 void sweep_in_place(float* values, size_t count);
