@@ -123,13 +123,15 @@ TEST_CASE("bn_act_backward: its mask is that of what batch_norm_train and relu s
   for (const Strategy& strategy : strategies()) {
     CAPTURE(strategy.name());
     Bench bench = bench_of(strategy);
-    for (const auto& [dtype, slope] : {std::pair<uint32_t, Number>{TN_DTYPE_f32, 1.0L},
-                                       {TN_DTYPE_f32, 1e-36L},
-                                       {TN_DTYPE_f64, 1.0L},
-                                       {TN_DTYPE_bf16, 0.5L},
-                                       {TN_DTYPE_bf16, 1e-38L},
-                                       {TN_DTYPE_f16, 0.5L},
-                                       {TN_DTYPE_f16, 5e-8L}}) {
+    for (const auto& way : {std::pair<uint32_t, Number>{TN_DTYPE_f32, 1.0L},
+                            {TN_DTYPE_f32, 1e-36L},
+                            {TN_DTYPE_f64, 1.0L},
+                            {TN_DTYPE_bf16, 0.5L},
+                            {TN_DTYPE_bf16, 1e-38L},
+                            {TN_DTYPE_f16, 0.5L},
+                            {TN_DTYPE_f16, 5e-8L}}) {
+      const uint32_t dtype = way.first;
+      const Number slope = way.second;
       for (const Lies lies : {Lies::planes, Lies::pixels}) {
         for (const bool odd : {false, true}) {
           CAPTURE(dtype);
