@@ -2,7 +2,6 @@
 // made_again_test.cpp: what relu was given by a batch norm, made again of x on the way back: one step, and the same mask, element by
 // element, as of what the way forward stored.
 #include "norms.hpp"
-#include "strategies.hpp"
 
 using namespace cpu_test;
 
@@ -63,7 +62,7 @@ void check(Bench& bench, const Nodes& g, bool one_step) {
 
 TEST_CASE("bn_act_backward: it is one step, in any order of its nodes, and equals them bit for bit") {
   Random random(tenon::test::seed());
-  for (const Strategy& strategy : strategies()) {
+  for (const Strategy& strategy : engines()) {
     CAPTURE(strategy.name());
     Bench bench = bench_of(strategy);
     for (const uint32_t dtype : float_dtypes) {
@@ -120,7 +119,7 @@ TEST_CASE("bn_act_backward: what others want, too, is made in a step of its own"
 // tells from 0. A NaN and both infinities stand among them with `odd`, where the statistics are those without.
 TEST_CASE("bn_act_backward: its mask is that of what batch_norm_train and relu stored, element by element") {
   const Dims dims{3, 5, 4, 7};
-  for (const Strategy& strategy : strategies()) {
+  for (const Strategy& strategy : engines()) {
     CAPTURE(strategy.name());
     Bench bench = bench_of(strategy);
     for (const auto& way : {std::pair<uint32_t, Number>{TN_DTYPE_f32, 1.0L},

@@ -3,8 +3,6 @@
 //
 // Invariant: what runs in one step is compared bit for bit with its nodes one by one.
 #include "norms.hpp"
-#include "strategies.hpp"
-#include "support/full.hpp"
 
 using namespace cpu_test;
 
@@ -88,13 +86,6 @@ Nodes shares(Random& random, uint32_t dtype, const Dims& dims, uint32_t op) {
   g.nodes.push_back({TN_OP_mul, {y, gate}, {z}});
   g.wanted = {y, z};
   return g;
-}
-
-// Every way to run elementwise nodes; in a short run both engines on the widest instruction set.
-std::vector<Strategy> engines() {
-  std::vector<Strategy> out = strategies();
-  if (!tenon::test::full_run() && out.size() > 2) out.erase(out.begin(), out.end() - 2);
-  return out;
 }
 
 void check_same(Bench& bench, const Nodes& g) {

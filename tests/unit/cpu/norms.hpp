@@ -3,6 +3,8 @@
 #pragma once
 
 #include "nodes.hpp"
+#include "strategies.hpp"
+#include "support/full.hpp"
 
 namespace cpu_test {
 
@@ -14,6 +16,13 @@ inline const std::vector<Dims> images = {
 
 inline uint32_t statistics_of(uint32_t dtype) {
   return dtype == TN_DTYPE_f64 ? uint32_t{TN_DTYPE_f64} : uint32_t{TN_DTYPE_f32};
+}
+
+// Every way to run elementwise nodes; in a short run both engines on the widest instruction set.
+inline std::vector<Strategy> engines() {
+  std::vector<Strategy> out = strategies();
+  if (!tenon::test::full_run() && out.size() > 2) out.erase(out.begin(), out.end() - 2);
+  return out;
 }
 
 // How an image lies in memory: NCHW, NHWC, or NCHW with gaps.
