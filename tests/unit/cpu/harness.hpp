@@ -20,6 +20,7 @@
 #include <map>
 #include <mutex>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -72,7 +73,7 @@ inline const tn_plugin& plugin() {
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr) FAIL(std::string(dlerror()));
     const auto entry = reinterpret_cast<tn_plugin_entry_fn>(dlsym(library, TN_PLUGIN_ENTRY_NAME));
-    REQUIRE((entry != nullptr));
+    if (entry == nullptr) throw std::runtime_error("the plugin does not export its entry");
     static tn_host host{};
     host.header = {sizeof host, TN_ABI_MAJOR, TN_ABI_MINOR};
     host.min_major = TN_ABI_MAJOR;

@@ -48,16 +48,6 @@ struct Back {
   }
 };
 
-void check(Bench& bench, const Nodes& g, bool one_step) {
-  FragmentBuilder f("way back");
-  g.describe(f);
-  CAPTURE(label(g.nodes.front().op, g.values[0].dtype, g.values[0].dims));
-  const uint32_t together = is_half(g.values[0].dtype) ? TN_SUPPORT_CONVERTED : TN_SUPPORT_NATIVE;
-  CHECK((supports(bench.device, f.fragment()).verdict == together) == one_step);
-  const std::vector<Tensor> fused = g.run_fused(bench), apart = g.run_apart(bench);
-  for (const size_t i : g.wanted) CHECK(fused[i].bytes == apart[i].bytes);
-}
-
 }  // namespace
 
 TEST_CASE("bn_act_backward: it is one step, in any order of its nodes, and equals them bit for bit") {
@@ -69,9 +59,9 @@ TEST_CASE("bn_act_backward: it is one step, in any order of its nodes, and equal
       for (const Dims& dims : images) {
         for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
           const auto back = [&] { return Back(random, dtype, dims, lies); };
-          check(bench, back().apply().finish().g, true);
-          check(bench, back().join(random).apply().finish().g, true);
-          check(bench, back().apply().join(random).finish().g, true);
+          check_same(bench, back().apply().finish().g, true);
+          check_same(bench, back().join(random).apply().finish().g, true);
+          check_same(bench, back().apply().join(random).finish().g, true);
         }
       }
     }
@@ -87,12 +77,12 @@ TEST_CASE("bn_act_backward: the gradient may be of other statistics, as long as 
       of_others.apply().finish();
       for (const size_t i : {2u, 3u, 4u})
         of_others.g.nodes.back().in[i] = of_others.g.input(random, TN_DTYPE_f32, {dims[1]}, {}, 0.5L, 2);
-      check(bench, of_others.g, true);
+      check_same(bench, of_others.g, true);
       Back of_another(random, TN_DTYPE_f32, dims, lies);
       of_another.apply().finish();
       of_another.g.nodes.back().in[1] =
           of_another.g.input(random, TN_DTYPE_f32, dims, strides_of(lies, dims));
-      check(bench, of_another.g, false);
+      check_same(bench, of_another.g, false);
     }
   }
 }
@@ -105,13 +95,13 @@ TEST_CASE("bn_act_backward: what others want, too, is made in a step of its own"
       Back back(random, TN_DTYPE_f32, {3, 70, 4, 4}, lies);
       back.apply().finish();
       back.g.wanted.push_back(mask ? back.dz : back.y);
-      check(bench, back.g, false);
+      check_same(bench, back.g, false);
     }
     Back itself(random, TN_DTYPE_f32, {3, 70, 4, 4}, lies);  // dy is y
     itself.apply();
     itself.whole = itself.y;
     itself.finish();
-    check(bench, itself.g, false);
+    check_same(bench, itself.g, false);
   }
 }
 

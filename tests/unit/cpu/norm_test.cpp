@@ -88,16 +88,6 @@ Nodes shares(Random& random, uint32_t dtype, const Dims& dims, uint32_t op) {
   return g;
 }
 
-void check_same(Bench& bench, const Nodes& g) {
-  FragmentBuilder f("one step");
-  g.describe(f);
-  CAPTURE(label(g.nodes.front().op, g.values[0].dtype, g.values[0].dims));
-  const tn_support support = supports(bench.device, f.fragment());
-  CHECK(support.verdict == (is_half(g.values[0].dtype) ? TN_SUPPORT_CONVERTED : TN_SUPPORT_NATIVE));
-  const std::vector<Tensor> fused = g.run_fused(bench), apart = g.run_apart(bench);
-  for (const size_t i : g.wanted) CHECK(fused[i].bytes == apart[i].bytes);
-}
-
 // x in dims with what a batch norm reads beside it.
 struct NormInputs {
   NormInputs(uint32_t dtype, const Dims& dims, Random& random)

@@ -74,4 +74,15 @@ inline Nodes forward(Random& random, uint32_t dtype, const Dims& dims, Lies lies
   return g;
 }
 
+// The nodes in one launch equal them one by one, bit for bit; whether the plugin says that it is one step.
+inline void check_same(Bench& bench, const Nodes& g, bool one_step = true) {
+  FragmentBuilder f("one step");
+  g.describe(f);
+  CAPTURE(label(g.nodes.front().op, g.values[0].dtype, g.values[0].dims));
+  const uint32_t together = is_half(g.values[0].dtype) ? TN_SUPPORT_CONVERTED : TN_SUPPORT_NATIVE;
+  CHECK((supports(bench.device, f.fragment()).verdict == together) == one_step);
+  const std::vector<Tensor> fused = g.run_fused(bench), apart = g.run_apart(bench);
+  for (const size_t i : g.wanted) CHECK(fused[i].bytes == apart[i].bytes);
+}
+
 }  // namespace cpu_test
