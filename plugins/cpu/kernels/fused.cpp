@@ -118,8 +118,7 @@ uint32_t behind_chained(const FragmentView& fragment, uint32_t at) noexcept {
   return at;
 }
 
-}  // namespace
-
+// Of the node `apply`, if it is such a one, and whatever stands between joins the kernel.
 std::optional<MadeAgain> made_again(const FragmentView& fragment, uint32_t apply) noexcept {
   const auto nodes = fragment.nodes();
   if (apply >= nodes.size() || nodes[apply].op != TN_OP_batch_norm_apply) return {};
@@ -139,6 +138,8 @@ std::optional<MadeAgain> made_again(const FragmentView& fragment, uint32_t apply
     return {};
   return MadeAgain{apply, relu_grad, kernel};
 }
+
+}  // namespace
 
 Nodes kernel_nodes(const FragmentView& fragment, uint32_t at) {
   const auto nodes = fragment.nodes();

@@ -22,8 +22,6 @@ inline constexpr uint32_t most_joining = 4;
 struct MadeAgain {
   uint32_t apply, relu_grad, kernel;
 };
-// Of the node `apply`, if it is such a one, and whatever stands between joins the kernel. [any-thread; cannot fail]
-std::optional<MadeAgain> made_again(const FragmentView& fragment, uint32_t apply) noexcept;
 
 // Family::takes of kernels: their node and the elementwise neighbours that join it. [any-thread; cannot fail]
 Nodes kernel_nodes(const FragmentView& fragment, uint32_t at);

@@ -46,7 +46,6 @@ class BatchNormGrad final : public ChannelStep {
         out_(std::move(out)),
         places_(places),
         given_(given),
-        makes_again_(given.mean.kind != Place::Kind::none),
         least_(least) {
     generate();
   }
@@ -61,23 +60,23 @@ class BatchNormGrad final : public ChannelStep {
     const auto fold = [&](std::initializer_list<Beside> beside) {
       return Joined(in_, !again_.empty(), nullptr, beside, [&](auto of, auto with) {
         const N g =
-            makes_again_ ? norm::let_through<N>(of[0], of[1], with[3], with[4], with[5], least) : of[0];
+            makes_again() ? norm::let_through<N>(of[0], of[1], with[3], with[4], with[5], least) : of[0];
         norm::dots(with[0], with[1], g, of[1], with[2]);
         return N{};
       });
     };
     folding_ =
-        makes_again_ ? fold({changed, changed, each, each, each, each}) : fold({changed, changed, each});
+        makes_again() ? fold({changed, changed, each, each, each, each}) : fold({changed, changed, each});
     if (out_.empty()) return;
     const auto apply = [&](std::initializer_list<Beside> beside) {
       return Joined(applied(), true, &out_, beside, [&](auto of, auto with) {
         const N g =
-            makes_again_ ? norm::let_through<N>(of[0], of[1], with[4], with[5], with[6], least) : of[0];
+            makes_again() ? norm::let_through<N>(of[0], of[1], with[4], with[5], with[6], least) : of[0];
         return norm::gradient<N>(g, of[1], with[0], with[1], with[2], with[3]);
       });
     };
     applying_ =
-        makes_again_ ? apply({each, each, each, each, each, each, each}) : apply({each, each, each, each});
+        makes_again() ? apply({each, each, each, each, each, each, each}) : apply({each, each, each, each});
   }
 
   struct Operands {
@@ -87,6 +86,7 @@ class BatchNormGrad final : public ChannelStep {
   struct Tile {
     alignas(64) T of[Chain::slot_bytes / sizeof(T)];
   };
+  bool makes_again() const noexcept { return given_.mean.kind != Place::Kind::none; }
   // What the apply reads.
   const Chain& applied() const { return again_.empty() ? in_ : again_; }
   Operands read_to_fold(const Run& run, uint64_t at, uint32_t n, Chain::Scratch& scratch) const {
@@ -97,14 +97,14 @@ class BatchNormGrad final : public ChannelStep {
   }
   // n elements of one channel, and n from `position` in a period on.
   const T* let_through(const Run& run, const Operands& of, uint64_t channel, uint32_t n, T* to) const {
-    if (!makes_again_) return of.g;
+    if (!makes_again()) return of.g;
     norm_loops<T>().let_through_run(to, of.g, of.x, at(run, given_.centre)[channel],
                                     at(run, given_.slope)[channel], at(run, given_.level)[channel], least_,
                                     n);
     return to;
   }
   const T* let_through_each(const Run& run, const Operands& of, uint64_t position, uint32_t n, T* to) const {
-    if (!makes_again_) return of.g;
+    if (!makes_again()) return of.g;
     norm_loops<T>().let_through_each(to, of.g, of.x, at(run, given_.centre) + position,
                                      at(run, given_.slope) + position, at(run, given_.level) + position,
                                      least_, n);
@@ -172,7 +172,7 @@ class BatchNormGrad final : public ChannelStep {
   void start(const Run& run) const override {
     for (uint64_t c = 0; c < shape().channels; ++c) {
       if (shape().pixels) spread(at(run, places_.centre), c, at(run, places_.mean)[c]);
-      if (!makes_again_) continue;
+      if (!makes_again()) continue;
       spread(at(run, given_.centre), c, at(run, given_.mean)[c]);
       spread(at(run, given_.slope), c,
              static_cast<T>(input(run, given_.scale, c) * input(run, given_.inverse, c)));
@@ -235,7 +235,6 @@ class BatchNormGrad final : public ChannelStep {
   Joined folding_, applying_;
   Places places_;
   Given given_;
-  bool makes_again_;
   T least_;
 };
 

@@ -8,29 +8,13 @@ using namespace cpu_test;
 
 namespace {
 
-// [an activation's gradient, then batch_norm_grad]; `joined`: of a sum of two gradients; `shared`: the activation's gradient is
-// wanted, too.
+// `joined`: of a sum of two gradients; `shared`: the activation's gradient is wanted, too.
 Nodes backward(Random& random, uint32_t dtype, const Dims& dims, Lies lies, bool joined, bool shared) {
-  Nodes g;
-  const Dims strides = strides_of(lies, dims), channels = {dims[1]};
-  const uint32_t statistics = statistics_of(dtype);
-  const size_t dy = g.input(random, dtype, dims, strides), y = g.input(random, dtype, dims, strides),
-               x = g.input(random, dtype, dims, strides), scale = g.input(random, statistics, channels),
-               mean = g.input(random, statistics, channels, {}, -1, 1),
-               inverse = g.input(random, statistics, channels, {}, 0.5L, 2);
-  const size_t dz = g.value(dtype, dims, strides), dx = g.value(dtype, dims, strides),
-               dscale = g.value(statistics, channels), dbias = g.value(statistics, channels);
-  size_t whole = dy;
-  if (joined) {
-    const size_t other = g.input(random, dtype, dims, strides);
-    whole = g.value(dtype, dims, strides);
-    g.nodes.push_back(add(dy, other, whole));
-  }
-  g.nodes.push_back({TN_OP_relu_grad, {whole, y}, {dz}});
-  g.nodes.push_back({TN_OP_batch_norm_grad, {dz, x, scale, mean, inverse}, {dx, dscale, dbias}});
-  g.wanted = {dx, dscale, dbias};
-  if (shared) g.wanted.push_back(dz);
-  return g;
+  WayBack back(random, dtype, dims, lies);
+  if (joined) back.join(random);
+  back.read_y(random).finish();
+  if (shared) back.g.wanted.push_back(back.dz);
+  return back.g;
 }
 
 // [add, layer_norm or rms_norm, relu]; `sum`: the sum goes on, too.

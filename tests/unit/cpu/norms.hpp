@@ -74,6 +74,55 @@ inline Nodes forward(Random& random, uint32_t dtype, const Dims& dims, Lies lies
   return g;
 }
 
+// [gradients that join, batch_norm_apply,] relu_grad, batch_norm_grad: what is called on it puts its node next. Relu's gradient asks
+// y: read, or made again of x.
+struct WayBack {
+  Nodes g;
+  Dims dims, strides;
+  uint32_t dtype, statistics;
+  size_t x, dy, scale, mean, inverse, dz, dx, dscale, dbias;
+  size_t y = Nodes::absent, bias = Nodes::absent, whole;  // whole: the gradient that relu's asks about
+
+  WayBack(Random& random, uint32_t type, const Dims& of, Lies lies)
+      : dims(of),
+        strides(strides_of(lies, of)),
+        dtype(type),
+        statistics(statistics_of(type)),
+        x(g.input(random, dtype, dims, strides)),
+        dy(g.input(random, dtype, dims, strides)),
+        scale(g.input(random, statistics, {dims[1]})),
+        mean(g.input(random, statistics, {dims[1]}, {}, -1, 1)),
+        inverse(g.input(random, statistics, {dims[1]}, {}, 0.5L, 2)),
+        dz(g.value(dtype, dims, strides)),
+        dx(g.value(dtype, dims, strides)),
+        dscale(g.value(statistics, {dims[1]})),
+        dbias(g.value(statistics, {dims[1]})),
+        whole(dy) {
+    g.wanted = {dx, dscale, dbias};
+  }
+  WayBack& join(Random& random) {
+    const size_t other = g.input(random, dtype, dims, strides);
+    whole = g.value(dtype, dims, strides);
+    g.nodes.push_back(add(dy, other, whole));
+    return *this;
+  }
+  WayBack& read_y(Random& random) {
+    y = g.input(random, dtype, dims, strides);
+    return *this;
+  }
+  WayBack& make_y(Random& random) {
+    bias = g.input(random, statistics, {dims[1]});
+    y = g.value(dtype, dims, strides);
+    g.nodes.push_back({TN_OP_batch_norm_apply, {x, scale, bias, mean, inverse}, {y}});
+    return *this;
+  }
+  WayBack& finish() {
+    g.nodes.push_back({TN_OP_relu_grad, {whole, y}, {dz}});
+    g.nodes.push_back({TN_OP_batch_norm_grad, {dz, x, scale, mean, inverse}, {dx, dscale, dbias}});
+    return *this;
+  }
+};
+
 // The nodes in one launch equal them one by one, bit for bit; whether the plugin says that it is one step.
 inline void check_same(Bench& bench, const Nodes& g, bool one_step = true) {
   FragmentBuilder f("one step");
