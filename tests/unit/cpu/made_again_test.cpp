@@ -126,6 +126,31 @@ TEST_CASE("bn_act_backward: what others want, too, is made in a step of its own"
   }
 }
 
+TEST_CASE("batch norm: apply makes of the statistics that train gave what train made of them, bit for bit") {
+  Random random(tenon::test::seed());
+  for (const Strategy& strategy : engines()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : float_dtypes) {
+      for (const Dims& dims : images) {
+        for (const Lies lies : {Lies::planes, Lies::pixels}) {
+          CAPTURE(label(TN_OP_batch_norm_apply, dtype, dims));
+          Nodes train = forward(random, dtype, dims, lies, false, TN_OP_relu);
+          const NodeOf& node = train.nodes[0];
+          const size_t y = node.out[0], mean = node.out[1], inverse = node.out[2];
+          train.wanted = {y, mean, inverse};
+          Nodes apply = train;
+          apply.values = train.run_fused(bench);
+          apply.inputs = {0, 1, 2, mean, inverse};
+          apply.wanted = {y};
+          apply.nodes = {{TN_OP_batch_norm_apply, {0, 1, 2, mean, inverse}, {y}}};
+          CHECK(apply.run_fused(bench)[y].bytes == apply.values[y].bytes);
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("bn_act_backward: its mask is that of what batch_norm_train and relu stored, element by element") {
   for (const Strategy& strategy : engines()) {
     CAPTURE(strategy.name());
