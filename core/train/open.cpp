@@ -79,7 +79,7 @@ Result<train::Replays> open_replays(const State& s, size_t inputs) {
 Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy, Device& device) {
   const FusionTarget target = TN_TRY(fusion_target(device));
   passes::Options options = strategy.passes();
-  if (train::recomputes(strategy, target)) options.recompute.emplace();
+  if (train::recomputes(graph, strategy, target)) options.recompute.emplace();
   if (strategy.layout == "auto" && train::prefers_channels_last(graph, strategy, device))
     options.layout = {.prefer = "nhwc"};
   if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;

@@ -8,7 +8,11 @@
 
 namespace tenon::train {
 
-bool recomputes(const Strategy& strategy, const FusionTarget& target) {
+bool recomputes(const Graph& graph, const Strategy& strategy, const FusionTarget& target) {
+  const bool is_way_back =
+      std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                  [](const Graph::Node& node) { return node.op == Op::batch_norm_grad; });
+  if (!is_way_back) return false;
   const FusionOptions fusion = strategy.fusion(target);
   if (!fusion.must_fuse.empty() || !fusion.never_fuse.empty()) return false;
   const auto is_served = [&](const FusionPattern& pattern) {

@@ -5,13 +5,15 @@
 #pragma once
 
 #include <tenon/fusion.hpp>
+#include <tenon/graph.hpp>
 #include <tenon/strategy.hpp>
 
 namespace tenon::train {
 
-// Whether the device has, and the strategy lets happen, the fusion for which `passes::recompute` writes graphs. A strategy that
-// names nodes to fuse or to leave alone may take the three of it apart, and what is made again would be a launch of its own: no.
+// Whether there is a batch norm's gradient, and the device has, and the strategy lets happen, the fusion for which `passes::recompute`
+// writes graphs. A strategy that names nodes to fuse or to leave alone may take the three of it apart, and what is made again would
+// be a launch of its own: no.
 // [any-thread; does not block; cannot fail]
-bool recomputes(const Strategy& strategy, const FusionTarget& target);
+bool recomputes(const Graph& graph, const Strategy& strategy, const FusionTarget& target);
 
 }  // namespace tenon::train
