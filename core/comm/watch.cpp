@@ -18,7 +18,6 @@ constexpr auto tick = 20ms;
 constexpr uint32_t ticks_per_look = 10;        // at the store, which may be a network away
 constexpr uint32_t ticks_after_failure = 100;  // for one that does not answer
 constexpr auto longest_look = 500ms;
-constexpr auto long_wait = 400ms;  // for a group to end, before it is compared
 constexpr size_t kept_notes = 64, longest_words = 400, most_carried = 1024;
 constexpr const char* same_order = ": all ranks must submit the same in the same order";
 constexpr auto ending = 2s;  // for a verdict that is being written
@@ -125,7 +124,7 @@ Watch::Watch(const detail::CommState& whole, std::string key, std::optional<uint
       size_(whole.size),
       keeper_(keeper),
       grace_(std::clamp<std::chrono::nanoseconds>(whole.options.timeout / 2, 500ms, 2s)),
-      patience_(whole.options.timeout / 2) {}
+      pace_(whole.options.timeout / 2) {}
 
 Watch::~Watch() { leave(); }
 
@@ -260,26 +259,20 @@ std::optional<Watch::Carried> Watch::oldest() {
   }
 }
 
-// What ranks have as one group, where that takes long: others may have taken another route, and wait elsewhere. The store keeps all
-// keys, so what usually takes long is given twice the time that it took. TN_MISMATCH with both sides.
+// What ranks have as one group, where that takes long: others may have taken another route, and wait elsewhere. TN_MISMATCH with both
+// sides.
 Status Watch::compare_oldest() {
   const auto now = std::chrono::steady_clock::now();
   const std::optional<Carried> own = oldest();
   const uint64_t number = own ? own->number : 0;
-  if (number != oldest_) {
-    if (oldest_ != 0) slowest_ = std::max(slowest_, now - oldest_since_);
-    oldest_ = number;
-    oldest_since_ = now;
-  }
-  const auto usual = std::min(patience_, std::max<std::chrono::nanoseconds>(long_wait, 2 * slowest_));
-  if (number == 0 || number == compared_ || now - oldest_since_ < usual || now < compare_again_) return {};
+  if (!pace_.is_long(number, now)) return {};
   const std::string place = key("at") + "/" + std::to_string(number);
   const Status told = tell(place, std::to_string(rank_) + "\n" + own->words);
   if (!told.ok() && told.code() != TN_INVALID) {
-    compare_again_ = now + ticks_after_failure * tick;
+    pace_.put_off(now + ticks_after_failure * tick);
     return {};
   }
-  compared_ = number;
+  pace_.asked();
   if (told.ok()) return {};
   const auto said = store_.state()->look(place, base::Deadline(longest_look));
   if (!said.ok() || !*said) return {};

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "comm/comm_state.hpp"
+#include "comm/pace.hpp"
 #include "runtime/timeline.hpp"
 
 #include <atomic>
@@ -90,9 +91,8 @@ class Watch {
   const std::string key_, name_;
   const uint32_t rank_, size_;
   const std::optional<uint32_t> keeper_;
-  const std::chrono::nanoseconds grace_;     // for answers
-  const std::chrono::nanoseconds patience_;  // with a group, at most, before it is compared
-  mutable std::mutex parts_mutex_;           // held while parts are asked, so that none is destroyed then
+  const std::chrono::nanoseconds grace_;  // for answers
+  mutable std::mutex parts_mutex_;        // held while parts are asked, so that none is destroyed then
   std::vector<Part> watched_;
 
   mutable std::mutex mutex_;
@@ -104,12 +104,9 @@ class Watch {
   bool noted_ = false;             // the last group was one of them
   std::deque<Carried> carried_;    // what is not known to have ended
   bool alone_ = false;             // the store is no help any more
-  // Of the oldest of `carried_`, and for how long the slowest has been that; what others have in its place, in words. Its own
-  // thread's.
-  uint64_t oldest_ = 0, compared_ = 0;
+  // Of the oldest of `carried_`; what others have in its place, in words. Its own thread's.
+  Pace pace_;
   std::string difference_{};
-  std::chrono::steady_clock::time_point oldest_since_{}, compare_again_{};
-  std::chrono::nanoseconds slowest_{0};
   std::thread thread_;
 };
 
