@@ -26,6 +26,9 @@ struct CommState : std::enable_shared_from_this<CommState> {
   // As Communicator has them. `route` is for all-reduces, where there are several; none: the communicator chooses.
   virtual Status submit(Stream& stream, std::span<const CommOp> group, std::optional<Route> route) = 0;
   virtual Status abort() = 0;
+  // An abort that is the consequence of another, or of a failure: the other ranks are not told of it.
+  // [any-thread; may block; may fail]
+  virtual Status give_up() = 0;
   virtual Status health() = 0;
   virtual Status destroy(Timeout timeout) = 0;
   // A communicator of `members`, this rank among them, in their order. Its name is this one's with `called` behind it, which

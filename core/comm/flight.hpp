@@ -24,6 +24,8 @@ class Flight {
   void note(std::span<const CommOp> group) noexcept;
   // The group noted last was refused, so other ranks never see it. [as `note`; does not block; cannot fail]
   void refused() noexcept;
+  // How many groups were noted. [any-thread; does not block; cannot fail]
+  uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
   // Writes the record of `comm`, the `serial`-th of its name, which ended because of `why`, and logs where it lies. The folder
   // is TENON_FLIGHT_DIR, else tenon/flight in the user's cache folder, one for each job. [any-thread; may block; cannot fail]
   void write(const detail::CommState& comm, uint64_t serial, const Error& why) noexcept;

@@ -27,6 +27,7 @@ class Hierarchical final : public detail::CommState, public runtime::Witness {
 
   Status submit(Stream& stream, std::span<const CommOp> group, std::optional<Route> route) override;
   Status abort() override;
+  Status give_up() override { return abort(); }
   Status health() override;
   Status destroy(Timeout timeout) override;
   Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members,

@@ -47,6 +47,7 @@ Result<std::shared_ptr<detail::CommState>> Native::join(const std::shared_ptr<de
 }
 
 Native::~Native() {
+  relay_.reset();
   tn_comm* last = handle_.exchange(nullptr);
   if (last == nullptr) return;
   tn_error error = no_error();
@@ -100,7 +101,9 @@ Status Native::enter() {
                    error));
   handle_.store(handle);
   limits.size = sizeof(tn_comm_limits);
-  return status_of(api_->limits(handle, &limits, &error), error);
+  TN_TRY(status_of(api_->limits(handle, &limits, &error), error));
+  if (size > 1) relay_.emplace(*this, flight_, [this] { static_cast<void>(give_up()); });
+  return {};
 }
 
 Result<tn_comm*> Native::living() const {
@@ -115,13 +118,14 @@ Status Native::submit(Stream& stream, std::span<const CommOp> group, std::option
   if (!line.healthy()) return detail::stream_poison(line);
   static_assert(sizeof(CommOp) == sizeof(tn_comm_op));
   line.touch();
-  runtime::call_witness(runtime::timeline_of(line), self_);
+  if (runtime::call_witness(runtime::timeline_of(line), self_) && relay_)
+    relay_->follow(runtime::timeline_of(line));
   flight_.note(group);
   tn_error error = no_error();
   const int32_t code = api_->submit(handle, line.handle, reinterpret_cast<const tn_comm_op*>(group.data()),
                                     static_cast<uint32_t>(group.size()), &error);
   if (code == TN_OK) return {};
-  Status failed = detail::stream_failure(line, code, error);
+  Status failed = named(detail::stream_failure(line, code, error));
   if (ended(failed.error())) return failed;
   flight_.refused();
   return failed;
@@ -138,11 +142,13 @@ bool Native::ended(const Error& failure) noexcept {
     if (handle != nullptr) code = api_->health(handle, &error);
   }
   if (code == TN_OK) return false;
-  flight_.write(*this, serial_, status_of(code, error).error());
+  flight_.write(*this, serial_, named(status_of(code, error)).error());
   return true;
 }
 
+// An abort is told by the rank that ends because of it, too; the store knows which was first.
 bool Native::settled(Error& failure) noexcept {
+  if (failure.code == TN_ABORTED && relay_ && !relay_->settled(failure)) return false;
   ended(failure);
   return true;
 }
@@ -169,19 +175,33 @@ Status Native::asked(int32_t (*ask)(tn_comm*, tn_error*)) {
   return status_of(ask(handle, &error), error);
 }
 
-// Whoever aborts may submit nothing more, and whoever asks may have been idle: both leave their record here.
+Status Native::named(Status said) const {
+  if (said.code() != TN_ABORTED || !relay_) return said;
+  Error failure = said.error();
+  relay_->name(failure);
+  return Status(std::move(failure));
+}
+
+// What has ended already has another cause. The others are told first, so whoever hears of the end finds out who began it.
 Status Native::abort() {
+  if (relay_ && asked(api_->health).ok()) relay_->tell();
+  return give_up();
+}
+
+// Whoever gives up may submit nothing more, and whoever asks may have been idle: both leave their record here.
+Status Native::give_up() {
   Status said = asked(api_->abort);
   if (said.ok()) ended(Error{.code = TN_ABORTED});
   return said;
 }
 Status Native::health() {
-  Status said = asked(api_->health);
+  Status said = named(asked(api_->health));
   if (!said.ok()) ended(said.error());
   return said;
 }
 
 Status Native::destroy(Timeout timeout) {
+  if (relay_) relay_->leave();
   tn_comm* handle = nullptr;
   {
     const std::lock_guard alone(leaving_);

@@ -4,6 +4,7 @@
 // Invariant: the plugin's handle is destroyed once.
 #pragma once
 
+#include "comm/abort_relay.hpp"
 #include "comm/comm_state.hpp"
 #include "comm/flight.hpp"
 #include "runtime/timeline.hpp"
@@ -24,6 +25,7 @@ class Native final : public detail::CommState, public runtime::Witness {
 
   Status submit(Stream& stream, std::span<const CommOp> group, std::optional<Route> route) override;
   Status abort() override;
+  Status give_up() override;
   Status health() override;
   Status destroy(Timeout timeout) override;
   Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members,
@@ -35,6 +37,8 @@ class Native final : public detail::CommState, public runtime::Witness {
   Result<std::string> agree_on_id();
   Status enter();
   bool ended(const Error& failure) noexcept;
+  // An abort, with the name of who was the first to abort where that is known.
+  Status named(Status said) const;
   // TN_INVALID once it was destroyed.
   Result<tn_comm*> living() const;
   // What a function of the table says of the handle, which is not destroyed meanwhile.
@@ -46,6 +50,7 @@ class Native final : public detail::CommState, public runtime::Witness {
   uint64_t serial_ = 0;        // among those of its name; of a part: its whole's
   std::shared_mutex leaving_;  // shared while the handle is asked, so that it is not destroyed then
   Flight flight_;
+  std::optional<AbortRelay> relay_{};  // where there are others; once it stands
 };
 
 }  // namespace tenon::comm

@@ -30,6 +30,7 @@ class Staged final : public detail::CommState {
 
   Status submit(Stream& stream, std::span<const CommOp> group, std::optional<Route> route) override;
   Status abort() override { return carrying_->abort(); }
+  Status give_up() override { return carrying_->give_up(); }
   Status health() override { return carrying_->health(); }
   Status destroy(Timeout timeout) override;
   Result<std::shared_ptr<CommState>> part(std::span<const uint32_t> members,

@@ -430,7 +430,7 @@ void Watch::settle(Error cause) {
     const std::lock_guard lock(mutex_);
     verdict_ = std::move(cause);
   }
-  for (const Part& part : watched_) static_cast<void>(part.comm->abort());
+  for (const Part& part : watched_) static_cast<void>(part.comm->give_up());
 }
 
 }  // namespace tenon::comm

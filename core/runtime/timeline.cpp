@@ -140,15 +140,17 @@ void drop(Timeline& line) noexcept {
 
 Timeline::~Timeline() { delete poison.load(); }
 
-void call_witness(Timeline& line, const std::weak_ptr<Witness>& witness) {
+bool call_witness(Timeline& line, const std::weak_ptr<Witness>& witness) {
   const auto is_it = [&](const std::weak_ptr<Witness>& known) {
     return !known.owner_before(witness) && !witness.owner_before(known);
   };
-  if (is_it(line.latest_witness)) return;
+  if (is_it(line.latest_witness)) return false;
   line.latest_witness = witness;
   const std::lock_guard lock(line.witness_mutex);
   std::erase_if(line.witnesses, [](const auto& known) { return known.expired(); });
-  if (std::ranges::none_of(line.witnesses, is_it)) line.witnesses.push_back(witness);
+  if (std::ranges::any_of(line.witnesses, is_it)) return false;
+  line.witnesses.push_back(witness);
+  return true;
 }
 
 bool find_cause(Timeline& line, Error& failure, const Deadline& deadline) {

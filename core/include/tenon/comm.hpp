@@ -181,8 +181,8 @@ class TN_API Communicator {
   // one. Ranks that split several times do so in one order. TN_TIMEOUT names who did not come; otherwise as create.
   // [all ranks; blocks; may fail]
   Result<Communicator> split(int32_t color, int32_t key);
-  // Ends all work in flight, on all ranks of one host, with TN_ABORTED. Waits for no rank, but writes this one's flight record, a small
-  // file. [any-thread; may block; may fail]
+  // Ends all work in flight with TN_ABORTED, on all ranks, naming this one; a rank that waits is told within a second. Waits for no rank,
+  // but for the store, half a second at most, and writes this one's flight record, a small file. [any-thread; may block; may fail]
   Status abort();
   // TN_OK, or why it has ended; who is the first to hear of that writes the record likewise. [any-thread; may block; may fail]
   Status health() const;

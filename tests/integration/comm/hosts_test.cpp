@@ -247,6 +247,65 @@ TEST_CASE("hosts: an abort ends the waits of all hosts, and others go on without
   CHECK(seconds_since(start) < 30);
 }
 
+namespace {
+
+// Ranks 0 and 2 each wait for the other rank of their host, which does not come; then rank 0 aborts. [all ranks]
+Status abort_from_another_thread(Rank& r, Communicator& comm, Timeout limit) {
+  if (r.rank % 2 != 0) {
+    TN_TRY(r.store.get("told/" + std::to_string(r.rank - 1), limit));
+    return Status(TN_ABORTED, "rank 0 aborted, as others were told");
+  }
+  const Buffer data = TN_TRY(r.buffer(64));
+  Status said;
+  std::thread other([&] {
+    if (r.rank == 2) said = r.store.set("waits", "x");
+    if (r.rank == 0)
+      said = r.store.get("waits", limit).ok() ? comm.abort() : Status(TN_INTERNAL, "no rank 2");
+  });
+  const auto start = Clock::now();
+  Status end = comm.submit(r.stream, {CommOp::recv(data, f32, r.rank + 1)});
+  if (end.ok()) end = r.stream.sync();
+  other.join();
+  std::printf("rank %u was told of an abort after %.3f s of %.0f\n", r.rank, seconds_since(start),
+              std::chrono::duration<double>(limit).count());
+  TN_TRY(std::move(said));
+  TN_TRY(r.store.set("told/" + std::to_string(r.rank), "x"));
+  return end;
+}
+
+// The same on two hosts; told long before the time is over.
+void check_abort(const std::string& device, bool in_groups) {
+  constexpr Timeout limit = std::chrono::seconds(20);
+  const auto start = Clock::now();
+  const auto told = as_hosts("aabb", [&](uint32_t rank, const std::string& folder) -> Status {
+    Runtime tenon = TN_TRY(runtime_on("aabb"[rank]));
+    const Store store = TN_TRY(Store::in_folder(folder));
+    Rank r = TN_TRY(join(TN_TRY(tenon.device(device)), store, rank, 4, {.timeout = limit}));
+    TN_TRY(sum(r, 16));
+    if (!in_groups) return abort_from_another_thread(r, r.comm, limit);
+    Hierarchy h = TN_TRY(
+        Hierarchy::create(r.comm, {.hierarchical_allreduce_inter_nranks = 2, .route = Route::leaders}));
+    return abort_from_another_thread(r, h.communicator(), limit);
+  });
+  check_all(told, TN_ABORTED, "rank 0 aborted");
+  CHECK(seconds_since(start) < 15);
+}
+
+}  // namespace
+
+TEST_CASE("hosts: an abort from another thread reaches ranks that wait for nobody on the other host") {
+  NEEDS_HOSTS();
+  check_abort("cpu", false);
+  check_abort("cpu", true);
+}
+
+TEST_CASE("hosts: an abort reaches ranks of a device that is staged through the host, too") {
+  NEEDS_HOSTS();
+  if (!std::filesystem::exists(std::filesystem::path(std::getenv("TENON_TEST_PLUGIN_DIR")) / "tenon-sim.so"))
+    TENON_SKIP("sim", "the simulated device was not built; configure with it");
+  check_abort("sim", false);
+}
+
 TEST_CASE("hosts: a rank that leaves is TN_PEER_LOST where it is waited for") {
   NEEDS_HOSTS();
   const auto left = outcomes_on("aabb", {.timeout = std::chrono::seconds(60)}, [](Rank& r) -> Status {

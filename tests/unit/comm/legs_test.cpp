@@ -114,6 +114,7 @@ struct Bare final : detail::CommState {
   }
   Status submit(Stream&, std::span<const CommOp>, std::optional<Route>) override { return {}; }
   Status abort() override { return {}; }
+  Status give_up() override { return {}; }
   Status health() override { return {}; }
   Status destroy(Timeout) override { return {}; }
   Result<std::shared_ptr<CommState>> part(std::span<const uint32_t>, const std::string&) override {

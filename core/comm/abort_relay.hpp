@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// abort_relay.hpp: carries an abort to the other ranks of a communicator, by the store that they met on.
+//
+// A plugin's abort need not reach further than its own rank. So who aborts says so in the store first; and a rank whose work has
+// stood still for 0.1 s looks there, again and again at intervals that double up to 0.5 s. Where work goes on nobody looks.
+// Invariant: the entry is written once, so all ranks name the one that aborted first, also those that heard of it by their plugin.
+#pragma once
+
+#include "comm/comm_state.hpp"
+#include "comm/flight.hpp"
+#include "runtime/timeline.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+namespace tenon::comm {
+
+class AbortRelay {
+ public:
+  // For a rank of `comm`, which notes its groups in `flight`; `end` ends its part once another rank has aborted. All outlive this.
+  AbortRelay(const detail::CommState& comm, const Flight& flight, std::function<void()> end);
+  AbortRelay(const AbortRelay&) = delete;
+  AbortRelay& operator=(const AbortRelay&) = delete;
+  ~AbortRelay() { leave(); }
+
+  // Groups go on `line`, too, from now on. [stream's thread; does not block; cannot fail]
+  void follow(runtime::Timeline& line);
+  // Tells the others that this rank aborts. Takes half a second at most. [any-thread; may block; cannot fail]
+  void tell() noexcept;
+  // Names in `abort`, a failure with TN_ABORTED, who was the first, where that is known. [any-thread; does not block; cannot fail]
+  void name(Error& abort) const noexcept;
+  // As `name`. False: it is being found out; ask again, true within a second. [any-thread; does not block; cannot fail]
+  bool settled(Error& abort) noexcept;
+  // Looks no more. [any-thread; may block; cannot fail]
+  void leave() noexcept;
+
+ private:
+  struct Course {
+    runtime::Hold line{};
+    uint64_t recorded = 0, reached = 0;
+  };
+
+  void run();
+  bool stands_still();
+  void look();
+
+  const Store store_;
+  const std::string place_, told_;  // its entry, and what precedes the rank's number in words
+  const uint32_t rank_;
+  const Flight& flight_;
+  const std::function<void()> end_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Course> courses_;
+  std::optional<std::string> first_;  // the rank that aborted first, in words
+  bool over_ = false;
+  bool asked_ = false, answered_ = false;  // who was first, after an abort that is known
+  uint64_t groups_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace tenon::comm
