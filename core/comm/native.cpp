@@ -5,7 +5,9 @@
 // Invariant: what a plugin's communicator tells as its end is told as the stream's failure, like any other.
 #include "comm/native.hpp"
 
+#include "base/host.hpp"
 #include "base/text.hpp"
+#include "comm/grouping.hpp"
 #include "comm/roll_call.hpp"
 
 #include <algorithm>
@@ -87,8 +89,34 @@ Result<std::string> Native::agree_on_id() {
   return said->substr(1);
 }
 
+// A number that was given twice is one that nobody has, so the others wait in vain, and find the reason.
+Status Native::take_number() {
+  const std::string place = key + "/rank/" + std::to_string(rank);
+  const std::string own =
+      "process " + std::to_string(base::process_id()) + " on host " + here(*device, "").host;
+  Status taken = store.set(place, own, options.timeout);
+  if (taken.code() != TN_INVALID) return taken;
+  const auto first = store.state()->look(place, base::Deadline(options.timeout));
+  if (!first.ok() || !*first) return taken;
+  const std::string words = "communicator '" + options.name + "': rank " + std::to_string(rank) + " is " +
+                            **first + " already, and " + own +
+                            " asks to be it, too: give each rank its own number, and each run a new store";
+  static_cast<void>(store.set(key + "/twice", words, options.timeout));
+  return Status(TN_INVALID, words);
+}
+
 Status Native::enter() {
-  const std::string id = TN_TRY(agree_on_id());
+  TN_TRY(take_number());
+  const Result<std::string> id = agree_on_id();
+  Status made = id.ok() ? create(*id) : Status(id.error());
+  if (made.code() == TN_TIMEOUT) {
+    const auto twice = store.state()->look(key + "/twice", base::Deadline(std::chrono::seconds(1)));
+    if (twice.ok() && *twice) return Status(TN_INVALID, **twice);
+  }
+  return made;
+}
+
+Status Native::create(const std::string& id) {
   const tn_comm_options asked{.size = sizeof(tn_comm_options),
                               .flags = options.deterministic ? TN_COMM_DETERMINISTIC : 0,
                               .timeout_ns = nanoseconds(options.timeout),

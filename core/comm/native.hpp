@@ -33,6 +33,8 @@ class Native final : public detail::CommState, public runtime::Witness {
   bool settled(Error& failure) noexcept override;
 
  private:
+  Status take_number();
+  Status create(const std::string& id);
   Result<std::string> make_id();
   Result<std::string> agree_on_id();
   Status enter();

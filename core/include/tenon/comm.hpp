@@ -141,8 +141,8 @@ class TN_API Communicator {
 
   // Joins the others on `store`, each with a rank of its own; several of one name on one store pair up in the order of
   // creation. Where the device's plugin has no communicators, that of another plugin carries the bytes through host memory
-  // (Device::emulated() says so); TN_UNSUPPORTED when none can. TN_TIMEOUT names who is missing; TN_MISMATCH;
-  // TN_PEER_LOST; TN_NO_MEMORY. [any-thread, one for each rank; blocks; may fail]
+  // (Device::emulated() says so); TN_UNSUPPORTED when none can. TN_TIMEOUT names who is missing; TN_MISMATCH; TN_INVALID
+  // names two processes that were given one rank; TN_PEER_LOST; TN_NO_MEMORY. [any-thread, one for each rank; blocks; may fail]
   static Result<Communicator> create(Device& device, const Store& store, uint32_t rank, uint32_t size,
                                      CommOptions options = {});
 

@@ -113,6 +113,25 @@ TEST_CASE("creation: who comes after the others have failed is told why, too") {
   for (const pid_t child : children) CHECK(ended(child) == 0);
 }
 
+TEST_CASE(
+    "creation: two processes with one number are told of each other, and so are those who wait for the other "
+    "number") {
+  for (const uint32_t twice : {0u, 1u}) {
+    CAPTURE(twice);
+    const tenon::test::TempFolder folder;
+    const auto children = start(3, [&](uint32_t child) -> Status {
+      const Store store = TN_TRY(Store::in_folder(folder.path()));
+      const Status told =
+          create(TN_TRY(open_here()), store, child == 2 ? twice : child, 3, std::chrono::seconds(2));
+      const std::string first = "rank " + std::to_string(twice) + " is process ";
+      const bool right = tells(told, first.c_str()) && tells(told, " already, and process ") &&
+                         tells(told, " asks to be it, too: give each rank its own number");
+      return told.code() == TN_INVALID && right ? Status() : got(told);
+    });
+    for (const pid_t child : children) CHECK(ended(child) == 0);
+  }
+}
+
 TEST_CASE("creation: a rank that came and then stopped is named") {
   const tenon::test::TempFolder folder;
   const auto children = start(3, [&](uint32_t rank) -> Status {
