@@ -136,7 +136,11 @@ std::string laggards(const std::vector<FlightRecord>& records) {
 }
 
 // Messages that one side of a pair has submitted and the other not, as far as both still hold all that they did.
-std::string unmet_messages(const std::vector<FlightRecord>& records) {
+struct Unmet {
+  int64_t from = 0, to = 0;
+  uint64_t sends = 0, receives = 0;
+};
+std::vector<Unmet> unmet_messages(const std::vector<FlightRecord>& records) {
   std::map<std::pair<int64_t, int64_t>, std::pair<uint64_t, uint64_t>> pairs;  // from, to: sends, receives
   const auto whole = [&](int64_t rank) {
     return std::any_of(records.begin(), records.end(),
@@ -148,15 +152,46 @@ std::string unmet_messages(const std::vector<FlightRecord>& records) {
       if (op.kind == "recv") ++pairs[{op.peer, record.rank}].second;
     }
   }
-  std::string out;
+  std::vector<Unmet> out;
   for (const auto& [pair, count] : pairs) {
-    const auto& [from, to] = pair;
-    if (count.first == count.second || !whole(from) || !whole(to)) continue;
-    out += "  of messages from rank " + std::to_string(from) + " to rank " + std::to_string(to) + " " +
-           std::to_string(count.first) + (count.first == 1 ? " was sent and " : " were sent and ") +
-           std::to_string(count.second) + (count.second == 1 ? " was received\n" : " were received\n");
+    if (count.first == count.second || !whole(pair.first) || !whole(pair.second)) continue;
+    out.push_back({pair.first, pair.second, count.first, count.second});
   }
   return out;
+}
+
+std::string words(const Unmet& unmet) {
+  return "  of messages from rank " + std::to_string(unmet.from) + " to rank " + std::to_string(unmet.to) +
+         " " + std::to_string(unmet.sends) + (unmet.sends == 1 ? " was sent and " : " were sent and ") +
+         std::to_string(unmet.receives) + (unmet.receives == 1 ? " was received\n" : " were received\n");
+}
+
+// Ranks of which each waits in a message for the next, and the last for the first; "" where there are none.
+std::string circle(const std::vector<Unmet>& messages) {
+  std::map<int64_t, std::map<int64_t, const char*>> waits;  // who: for whom, to do what
+  for (const Unmet& one : messages) {
+    if (one.sends > one.receives) waits[one.from].try_emplace(one.to, "receive");
+    if (one.sends < one.receives) waits[one.to].try_emplace(one.from, "send");
+  }
+  // Who waits for one that waits for nobody is in no circle.
+  for (size_t taken = 1; taken != 0;) {
+    taken = 0;
+    for (auto& [who, whom] : waits)
+      taken += std::erase_if(whom, [&](const auto& wait) { return !waits.contains(wait.first); });
+    taken += std::erase_if(waits, [](const auto& wait) { return wait.second.empty(); });
+  }
+  if (waits.empty()) return {};
+  int64_t first = waits.begin()->first;
+  for (size_t steps = 0; steps < waits.size(); ++steps) first = waits[first].begin()->first;  // now in one
+  std::string out;
+  int64_t who = first;
+  do {
+    const auto& [whom, what] = *waits[who].begin();
+    out += (out.empty() ? "nobody goes on: rank " : ", rank ") + std::to_string(who) + " waits for rank " +
+           std::to_string(whom) + " to " + what;
+    who = whom;
+  } while (who != first);
+  return out + ": submit what each sends and receives as one group";
 }
 
 void add_table(std::ostringstream& out, const std::vector<FlightRecord>& records) {
@@ -227,13 +262,14 @@ std::string flight_story(std::vector<FlightRecord> records) {
       << (records.size() == 1 ? " record\n" : " records\n");
   add_table(out, records);
   const std::vector<uint32_t> lost = missing(records);
-  const std::string differs = disagreement(records), behind = laggards(records),
-                    unmet = unmet_messages(records);
+  const std::string differs = disagreement(records), behind = laggards(records);
+  const std::vector<Unmet> unmet = unmet_messages(records);
   if (!lost.empty())
     out << "  " << listed(lost) << " left no record: killed, stopped, still running, or ended well\n";
   if (!differs.empty()) out << "  " << differs << "\n";
   if (!behind.empty()) out << "  " << behind << "\n";
-  out << unmet;
+  for (const Unmet& messages : unmet) out << words(messages);
+  if (const std::string waits = circle(unmet); !waits.empty()) out << "  " << waits << "\n";
   if (lost.empty() && differs.empty() && behind.empty() && unmet.empty())
     out << "  all ranks submitted the same " << (have_messages(records) ? "collectives" : "groups")
         << ": the cause is in the words of the first that ended\n";

@@ -174,6 +174,29 @@ TEST_CASE("flight: messages of some ranks shift nobody's numbers, and one that h
   CHECK(story.find("waited for rank") == std::string::npos);
 }
 
+TEST_CASE(
+    "flight: ranks that wait for each other in a circle of messages are told, and who waits for them is not "
+    "in it") {
+  const auto waiting = [](uint32_t rank, const char* kind, int64_t peer) {
+    FlightRecord out = record(rank, 0, 10);
+    out.size = 4;
+    out.groups = 1;
+    out.operations = {{.group = 1, .count = 8, .kind = kind, .dtype = "f32", .peer = peer}};
+    return out;
+  };
+  check_holds(
+      tool::flight_story(
+          {waiting(0, "send", 1), waiting(1, "send", 3), waiting(2, "recv", 1), waiting(3, "send", 0)}),
+      {"nobody goes on: rank ", "rank 0 waits for rank 1 to receive", "rank 1 waits for rank 3 to receive",
+       "rank 3 waits for rank 0 to receive", ": submit what each sends and receives as one group"});
+  check_holds(tool::flight_story({waiting(0, "recv", 2), waiting(1, "recv", 0), waiting(2, "recv", 1)}),
+              {"rank 0 waits for rank 2 to send", "rank 1 waits for rank 0 to send",
+               "rank 2 waits for rank 1 to send"});
+  const std::string row =
+      tool::flight_story({waiting(0, "send", 1), waiting(1, "send", 2), waiting(2, "recv", 1)});
+  CHECK(row.find("nobody goes on") == std::string::npos);
+}
+
 TEST_CASE("flight: a group that the record holds in part is compared with nothing") {
   const auto held = [](uint32_t rank, uint64_t groups) {  // of three operations each, of which 256 were kept
     FlightRecord out = record(rank, groups, 10);
