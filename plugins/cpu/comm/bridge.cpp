@@ -236,7 +236,16 @@ Status Bridge::lost(uint32_t rank, const std::string& why) {
                            "): make a communicator of those who are left"));
 }
 
+// Who neither takes nor sends a message may itself wait for another, and that one for this rank.
 Status Bridge::too_late(uint32_t rank, bool sends) {
+  if (member_.in_messages()) {
+    return member_.fail(TN_TIMEOUT, text("rank ", member_.rank(), " waited ", member_.timeout() / 1'000'000,
+                                         " ms in ", member_.doing_in_words(), " for ", member_.in_words(rank),
+                                         sends ? " to receive" : " to send",
+                                         ": look what holds it or the network up, and whether it waits for "
+                                         "another itself; the flight records tell who "
+                                         "waits for whom (`tenon trace --flight`)"));
+  }
   return member_.fail(
       TN_TIMEOUT, text(member_.in_words(rank), sends ? " took" : " sent", " nothing; rank ", member_.rank(),
                        " waited ", member_.timeout() / 1'000'000, " ms for it in ", member_.doing_in_words(),

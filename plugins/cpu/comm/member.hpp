@@ -10,6 +10,8 @@
 
 #include "segment.hpp"
 
+#include <tenon/comm.h>
+
 #include <string>
 #include <vector>
 
@@ -90,6 +92,8 @@ class Member {
     sequence_ = sequence;
     kind_ = kind;
   }
+  // Whether it is waiting for messages. [the thread that runs groups]
+  bool in_messages() const noexcept { return kind_ == TN_COMM_SEND || kind_ == TN_COMM_RECV; }
   // The step that comes next, for a group that is to lie beside it; and the last one of `rank`, when it has been waited for.
   Step& next_step() noexcept { return slot(rank_).steps[(epoch_ + 1) % 2]; }
   const Step& step_of(uint32_t rank) noexcept { return slot(rank).steps[epoch_ % 2]; }

@@ -5,6 +5,7 @@
 #include "on_hosts.hpp"
 #include "support/networks.hpp"
 #include "system_figures.hpp"
+#include "tools/flight_story.hpp"
 
 #include <chrono>
 #include <cstdio>
@@ -66,6 +67,29 @@ TEST_CASE("hosts: a rank that is killed with large sums under way is TN_PEER_LOS
   CHECK(ended(children[0]) == 0);
   CHECK(ended(children[1]) == 0);
   CHECK(ended(children[2]) == -SIGKILL);
+}
+
+TEST_CASE(
+    "hosts: of messages in a circle the error tells who waits for whom, and the records tell the circle") {
+  NEEDS_HOSTS();
+  const tenon::test::TempFolder flights;
+  REQUIRE(setenv("TENON_FLIGHT_DIR", flights.path().c_str(), 1) == 0);
+  const auto told = outcomes_on("abc", {.timeout = std::chrono::seconds(1)}, [](Rank& r) -> Status {
+    const Buffer data = TN_TRY(r.buffer(1 << 20));
+    TN_TRY(r.comm.submit(r.stream, {CommOp::send(data, f32, (r.rank + 1) % 3)}));
+    TN_TRY(r.stream.sync());
+    return r.comm.submit(r.stream, {CommOp::recv(data, f32, (r.rank + 2) % 3)});
+  });
+  unsetenv("TENON_FLIGHT_DIR");
+  for (const Status& outcome : told) {
+    CHECK_MESSAGE(outcome.code() == TN_TIMEOUT, outcome.message());
+    CHECK_MESSAGE(outcome.message().find(" to receive: look") != std::string_view::npos, outcome.message());
+  }
+  const auto story = tenon::tool::tell_flight(flights.path());
+  REQUIRE_MESSAGE(story.ok(), story.message());
+  for (const char* part : {"rank 0 waits for rank 1 to receive", "rank 1 waits for rank 2 to receive",
+                           "rank 2 waits for rank 0 to receive"})
+    CHECK_MESSAGE(story->find(part) != std::string::npos, *story);
 }
 
 TEST_CASE("hosts: communicators that ended for one rank leave no connection and no descriptor behind") {
