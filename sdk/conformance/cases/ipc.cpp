@@ -3,15 +3,11 @@
 //
 // Invariant: whoever opens the memory is gone before the exporter lets it go.
 #include "conformance/case.hpp"
+#include "conformance/cases/visitor.hpp"
 #include "conformance/comm/seat.hpp"
 #include "conformance/comm/store.hpp"
 #include "conformance/extensions.hpp"
 #include "conformance/objects.hpp"
-#include "conformance/process.hpp"
-#include "conformance/protocol.hpp"
-
-#include <chrono>
-#include <cstring>
 
 namespace tenon::conform {
 
@@ -56,41 +52,13 @@ Status visit(Context& t, const Device& device, const tn_ipc_api& api, const Fold
   return upload(stream, memory.span(), Bytes(sent.rbegin(), sent.rend()));
 }
 
-// Runs this case in another process, and waits for its end.
-Status send_visitor(Context& t, const std::string& folder) {
-  Request request;
-  request.settings = t.settings();
-  request.round = stage().round;
-  request.cases.emplace_back(t.wanted()->name);
-  request.seat = {.meeting = 0, .rank = 1, .size = 2, .folder = folder};
-  Process process = TN_TRY(Process::start(own_command(), encode(request)));
-  const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(2 * t.settings().patience_ns);
-  std::optional<Finding> found;
-  std::optional<End> over;
-  while (!over && std::chrono::steady_clock::now() < end) {
-    wait_for_any({process.connection()}, 5);
-    over = process.ended();
-    while (const auto text = process.receive()) {
-      const auto message = decode_message(*text);
-      if (message.ok() && message->kind == Message::Kind::end) found = message->finding;
-    }
-  }
-  TN_TRY(t.require(over.has_value(),
-                   "the process that opens the memory does not come back; its last call was ",
-                   process.breadcrumb()));
-  TN_TRY(t.require(found.has_value(), "the process that opens the memory ended without a word"));
-  return t.require(found->failures.empty(), "in the process that opens the memory: ",
-                   found->failures.empty() ? "" : found->failures.front());
-}
-
 }  // namespace
 
 CONFORM_CASE(0, "ipc: another process opens the memory, reads it and writes it", .alone = true) {
   const tn_ipc_api& api = *TN_TRY(ipc_of(t));
   const Device& device = *TN_TRY(t.device());
   const Bytes sent = random_bytes(t.random(), shared_bytes);
-  const Seat& seat = stage().seat;
-  if (seat.size != 0) return visit(t, device, api, FolderStore(seat.folder));
+  if (is_visitor()) return visit(t, device, api, FolderStore(stage().seat.folder));
   const MeetingPlace place = TN_TRY(MeetingPlace::make());
   const FolderStore store(place.folder());
   const Memory memory = TN_TRY(device.alloc(shared_bytes));
@@ -98,7 +66,7 @@ CONFORM_CASE(0, "ipc: another process opens the memory, reads it and writes it",
   TN_TRY(upload(stream, memory.span(), sent));
   TN_TRY(store.set("ticket", TN_TRY(ticket_for(t, device, api, memory))));
   TN_TRY(store.set("sent", sent));
-  TN_TRY(send_visitor(t, place.folder()));
+  TN_TRY(send_visitor(t, place.folder(), "the process that opens the memory"));
   same_bytes(t, Bytes(sent.rbegin(), sent.rend()), TN_TRY(download(stream, memory.span())),
              "the memory, after another process wrote it");
   return {};
