@@ -2,6 +2,8 @@
 // captures.cpp: see captures.hpp.
 #include "conformance/captures.hpp"
 
+#include "conformance/extensions.hpp"
+
 namespace tenon::conform {
 
 void Capture::swap(Capture& other) noexcept {
@@ -24,8 +26,7 @@ Status Capture::destroy() {
 
 Result<Captures> Captures::of(Context& t) {
   const Tables& tables = *TN_TRY(t.tables());
-  const void* const found =
-      tables.copy.extension != nullptr ? tables.copy.extension(tables.plugin, TN_CAPTURE_ID) : nullptr;
+  const void* const found = asked_for(tables, TN_CAPTURE_ID);
   TN_TRY(t.needs(found != nullptr, "capture", "the plugin has no extension " TN_CAPTURE_ID));
   const auto& api = *static_cast<const tn_capture_api*>(found);
   TN_TRY(t.require(api.header.size >= sizeof api && api.begin != nullptr && api.end != nullptr &&

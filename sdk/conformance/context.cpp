@@ -89,10 +89,6 @@ tn_error Context::marked_error() noexcept {
   return error;
 }
 
-void Context::note(std::string_view what) const {
-  leave_breadcrumb(scene_.empty() ? std::string(what) : words(what, " for ", scene_));
-}
-
 Status Context::judge(std::string_view what, int32_t code, const tn_error& error) {
   if (code == TN_OK) {
     const tn_error clean = marked_error();

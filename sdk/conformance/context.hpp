@@ -95,9 +95,11 @@ class Context {
   // Calls into the plugin: `f` takes a tn_error* and returns a code. [any-thread]
   template <class F>
   Status call(std::string_view what, F&& f) {
-    note(what);
     tn_error error = marked_error();
-    const int32_t code = std::forward<F>(f)(&error);
+    const int32_t code = [&] {
+      const Breadcrumb here(scene_.empty() ? std::string(what) : words(what, " for ", scene_));
+      return std::forward<F>(f)(&error);
+    }();
     return judge(what, code, error);
   }
   // A call that must fail with `code`. [any-thread]
@@ -151,7 +153,6 @@ class Context {
     Context& t;
   };
   static tn_error marked_error() noexcept;
-  void note(std::string_view what) const;
   Status judge(std::string_view what, int32_t code, const tn_error& error);
   void close_device();
 

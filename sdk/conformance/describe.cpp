@@ -3,6 +3,7 @@
 #include "conformance/describe.hpp"
 
 #include "conformance/claims.hpp"
+#include "conformance/extensions.hpp"
 #include "conformance/objects.hpp"
 
 #include <algorithm>
@@ -128,9 +129,8 @@ DeviceDescription describe_device(Context& t, const Tables& api, uint32_t ordina
 
 std::vector<std::string> known_extensions(const Tables& api) {
   std::vector<std::string> out;
-  if (api.copy.extension == nullptr) return out;
   for (const ExtensionClaim& claim : extension_claims) {
-    if (api.copy.extension(api.plugin, claim.id) != nullptr) out.emplace_back(claim.id);
+    if (asked_for(api, claim.id) != nullptr) out.emplace_back(claim.id);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 // library.cpp: dlopen, the entry call, and the copies of the tables.
 #include "conformance/library.hpp"
 
+#include "conformance/breadcrumb.hpp"
 #include "conformance/words.hpp"
 
 #include <dlfcn.h>
@@ -85,7 +86,10 @@ Host::Host() {
 Result<Library> open_library(const std::string& path) {
   const std::string file = path.find('/') == std::string::npos ? "./" + path : path;
   Library out;
-  out.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  {
+    const Breadcrumb here("dlopen, which runs the constructors of the library,");
+    out.handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
   if (out.handle == nullptr) {
     const char* reason = dlerror();
     return Status(TN_NOT_FOUND, words("dlopen: ", reason != nullptr ? reason : path.c_str()));
@@ -100,7 +104,10 @@ Result<Library> open_library(const std::string& path) {
 
 Result<Tables> enter(tn_plugin_entry_fn entry, const tn_host& host) {
   tn_error error = no_error();
-  const tn_plugin* plugin = entry(&host, &error);
+  const tn_plugin* plugin = [&] {
+    const Breadcrumb here(TN_PLUGIN_ENTRY_NAME);
+    return entry(&host, &error);
+  }();
   if (plugin == nullptr) {
     const int32_t code = error.code != TN_OK ? error.code : static_cast<int32_t>(TN_INTERNAL);
     return status_of(code, error);

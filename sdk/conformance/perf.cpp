@@ -91,8 +91,8 @@ void Measurement::read(Process& process) {
 
 std::string Measurement::where(const Process& process) const {
   const std::string after = out_.figures.empty() ? "" : words(" after '", out_.figures.back().name, "'");
-  const std::string call = process.breadcrumb();
-  return words(" while measuring", after, call.empty() ? "" : "; the last call was ", call);
+  const std::string place = place_of(process.trail());
+  return words(" while measuring", after, place.empty() ? "" : "; it was ", place);
 }
 
 Status Measurement::run(Process& process) {

@@ -174,7 +174,7 @@ void tell_trouble(const Rig& rig, Figure figure, const Status& why) {
 }
 
 void tell_time(const Rig& rig, Figure figure, double divisor, const Batch_ns& batch) {
-  leave_breadcrumb(figure.name);
+  const Breadcrumb here(figure.name);
   auto samples = sampled(rig, batch);
   if (!samples.ok()) return tell_trouble(rig, std::move(figure), Status(samples.error()));
   for (double& sample : *samples) sample /= divisor;
@@ -183,7 +183,7 @@ void tell_time(const Rig& rig, Figure figure, double divisor, const Batch_ns& ba
 }
 
 void tell_rate(const Rig& rig, Figure figure, double amount, const Batch_ns& batch) {
-  leave_breadcrumb(figure.name);
+  const Breadcrumb here(figure.name);
   auto samples = sampled(rig, batch);
   if (!samples.ok()) return tell_trouble(rig, std::move(figure), Status(samples.error()));
   for (double& sample : *samples) sample = amount / std::max(sample, 1e-3);

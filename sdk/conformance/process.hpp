@@ -5,7 +5,7 @@
 // standard streams or its own life can block the runner.
 #pragma once
 
-#include "conformance/breadcrumb.hpp"
+#include "conformance/trail.hpp"
 
 #include <tenon/result.hpp>
 
@@ -52,8 +52,8 @@ class Process {
   std::string errors() const { return excerpt(errors_); }
   // The same of standard output. [one thread; may block; cannot fail]
   std::string output() const { return excerpt(output_); }
-  // The call it was in. [one thread; may block; cannot fail]
-  std::string breadcrumb() const { return read_breadcrumb(breadcrumb_); }
+  // The calls it is in. [one thread; may block; may throw bad_alloc]
+  Trail trail() const { return read_trail(breadcrumb_); }
 
  private:
   void swap(Process& other) noexcept;

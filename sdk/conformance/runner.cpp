@@ -363,12 +363,15 @@ Result<Description> describe_apart(const Options& options) {
       if (!message.finding.failures.empty()) return Status(TN_INTERNAL, message.finding.failures.front());
     }
     if (const auto end = process.ended(); end && process.connection() < 0) {
-      return Status(TN_INTERNAL, end->exited ? words("the process ended with exit(", end->status, ")")
-                                             : words("the process died of ", signal_name(end->signal)));
+      const std::string place = place_of(process.trail());
+      return Status(TN_INTERNAL, words(end->exited ? words("the process ended with exit(", end->status, ")")
+                                                   : words("the process died of ", signal_name(end->signal)),
+                                       place.empty() ? "" : "; it was " + place));
     }
     wait_for_any({process.connection()}, 10);
   }
-  return Status(TN_TIMEOUT, words("the plugin did not answer within ", options.deadline_s, " s"));
+  return Status(TN_TIMEOUT, words("the plugin did not answer within ", options.deadline_s, " s; ",
+                                  hang_of(process.trail(), options.deadline_s)));
 }
 
 }  // namespace tenon::conform

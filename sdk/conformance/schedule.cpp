@@ -128,11 +128,12 @@ void Worker::read_messages() {
 }
 
 std::string Worker::story_of(const End& end) const {
-  if (end.killed && inside_) return words("did not finish within ", allowed_s(), " s: it hangs");
+  if (end.killed && inside_)
+    return words("did not finish within ", allowed_s(), " s; ", hang_of(process_.trail(), allowed_s()));
   if (end.killed && describing_) {
-    const std::string call = process_.breadcrumb();
-    return words(call.empty() ? "tn_plugin_entry" : call, " did not return within ", allowed_s(),
-                 " s: it hangs");
+    const std::string calls = calls_of(process_.trail());
+    return calls.empty() ? words("the plugin was not entered within ", allowed_s(), " s")
+                         : words(calls, " did not return within ", allowed_s(), " s: it hangs");
   }
   if (end.killed && !batch_.cases.empty() && held_.empty())
     return "the process did not come to its first case";
@@ -150,12 +151,12 @@ void Worker::settle(const End& end) {
   if (!batch_.cases.empty() && (inside_ || held_.empty())) {
     Finding blame;
     blame.outcome = Outcome::failed;
-    const std::string call = process_.breadcrumb();
+    const std::string place = end.killed ? "" : place_of(process_.trail());
     blame.failures.push_back(words(inside_       ? ""
                                    : describing_ ? "while the plugin was being entered: "
                                                  : "before the case began: ",
                                    story_of(end),
-                                   inside_ && !call.empty() ? "; the last call was " + call : ""));
+                                   (inside_ || describing_) && !place.empty() ? "; it was " + place : ""));
     flush();
     finish_case(std::move(blame), running_ms());
   } else if (!clean && !held_.empty()) {

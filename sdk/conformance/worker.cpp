@@ -62,6 +62,7 @@ struct Ended {
 };
 
 Ended run_case(const Case& wanted, const Request& request) {
+  sweep_breadcrumbs();
   stage() = {.seat = request.seat, .round = request.round};
   Context t(request.settings, Random::of(request.settings.seed, wanted.name, request.round), &wanted);
   Status said = run_guarded(wanted, t);
@@ -115,7 +116,7 @@ void serve_figures(int descriptor, const Request& request) {
 
 int serve(int descriptor) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);  // a runner that is killed leaves nobody behind, not even in a hang
-  share_breadcrumb(breadcrumb_descriptor);
+  share_breadcrumbs(breadcrumb_descriptor);
   const auto text = receive_message(descriptor);
   if (!text) return lost_connection_status;
   const auto request = decode_request(*text);

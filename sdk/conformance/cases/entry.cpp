@@ -2,6 +2,7 @@
 // entry.cpp: the library as a file, and what its entry returns.
 #include "conformance/case.hpp"
 #include "conformance/elf.hpp"
+#include "conformance/extensions.hpp"
 #include "conformance/objects.hpp"
 
 #include <dlfcn.h>
@@ -87,16 +88,15 @@ CONFORM_CASE(0, "abi: an unknown extension is NULL") {
   if (api.copy.extension == nullptr) return t.require(true);
   const std::string longest(5000, 'x');
   for (const char* id : {"no.such.thing/1", "", "tn.capture/999", "tn.", longest.c_str()}) {
-    t.check(api.copy.extension(api.plugin, id) == nullptr, "extension '", std::string(id).substr(0, 40),
+    t.check(asked_for(api, id) == nullptr, "extension '", std::string(id).substr(0, 40),
             "' is unknown to everyone, and yet it is not NULL");
   }
   for (const char* id : {TN_CAPTURE_ID, TN_IMPORT_ID, TN_IPC_ID, TN_PROFILE_ID}) {
-    const auto* header = static_cast<const tn_header*>(api.copy.extension(api.plugin, id));
+    const auto* header = static_cast<const tn_header*>(asked_for(api, id));
     if (header == nullptr) continue;
     t.check(header->size >= sizeof(tn_header) && header->size < 65536, "extension '", id,
             "' claims a size of ", header->size, " bytes");
-    t.check(api.copy.extension(api.plugin, id) == header, "extension '", id,
-            "' is another one at the second call");
+    t.check(asked_for(api, id) == header, "extension '", id, "' is another one at the second call");
   }
   return {};
 }

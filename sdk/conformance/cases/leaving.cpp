@@ -99,7 +99,11 @@ Status load_use_unload(Context& t, int round) {
   TN_TRY(t.call("shutdown", [&](tn_error* e) { return api.copy.shutdown(api.plugin, e); }));
   TN_TRY(t.require(threads_come_down_to(before), "round ", round,
                    ": threads run after shutdown: unloading their code would crash"));
-  TN_TRY(t.require(dlclose(library.handle) == 0, "round ", round, ": dlclose failed"));
+  const int closed = [&] {
+    const Breadcrumb here("dlclose after shutdown");
+    return dlclose(library.handle);
+  }();
+  TN_TRY(t.require(closed == 0, "round ", round, ": dlclose failed"));
   void* const still = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW);
   if (still != nullptr) dlclose(still);
   return t.require(still == nullptr, "round ", round, ": the library is still loaded after dlclose");

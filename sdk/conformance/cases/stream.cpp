@@ -216,7 +216,7 @@ CONFORM_CASE(0, "stream: errors may be NULL") {
   const Stream stream = TN_TRY(device.stream());
   const tn_span good = memory.span(), bad = memory.span(1, 64);
   uint64_t value = 0;
-  leave_breadcrumb("a failing call with error = NULL");
+  const Breadcrumb here("a failing call with error = NULL");
   t.check(s.copy(stream.handle(), &good, &bad, nullptr) == TN_INVALID, "stream.copy out of range");
   t.check(s.fill(stream.handle(), &bad, 0, 1, nullptr) == TN_INVALID, "stream.fill out of range");
   t.check(s.fill(stream.handle(), &good, 0, 3, nullptr) == TN_INVALID, "stream.fill with 3 bytes of pattern");

@@ -31,7 +31,8 @@ Status send_visitor(Context& t, const std::string& folder, const std::string& wh
       if (message.ok() && message->kind == Message::Kind::end) found = message->finding;
     }
   }
-  TN_TRY(t.require(over.has_value(), who, " does not come back; its last call was ", process.breadcrumb()));
+  TN_TRY(t.require(over.has_value(), who, " does not come back: ",
+                   hang_of(process.trail(), 2e-9 * static_cast<double>(t.settings().patience_ns))));
   TN_TRY(t.require(found.has_value(), who, " ended without a word"));
   return t.require(found->failures.empty(), "in ", who, ": ",
                    found->failures.empty() ? "" : found->failures.front());

@@ -76,11 +76,8 @@ Result<std::vector<Player>> start(Context& t, uint32_t meeting, uint32_t size, c
 }
 
 // What is wrong with how a rank ended, or "".
-std::string story_of(const Player& player, bool dies) {
-  if (!player.end) {
-    const std::string call = player.process.breadcrumb();
-    return words("does not come back", call.empty() ? "" : "; the last call was " + call);
-  }
+std::string story_of(const Player& player, bool dies, double seconds) {
+  if (!player.end) return "does not come back: " + hang_of(player.process.trail(), seconds);
   const bool killed = !player.end->exited && player.end->signal == SIGKILL;
   if (dies) return killed ? "" : "did not come to the place where it ends itself";
   if (player.finding && !player.finding->failures.empty()) return player.finding->failures.front();
@@ -96,12 +93,13 @@ bool is_echo(const std::string& story) {
 }
 
 Status verdict(Context& t, const std::vector<Player>& players, std::optional<uint32_t> dies) {
+  const double seconds = 2e-9 * static_cast<double>(t.settings().patience_ns);
   std::string told, echo;
   for (uint32_t r = 0; r < players.size(); ++r) {
     const auto& finding = players[r].finding;
     if (finding && finding->outcome == Outcome::unsupported)
       return t.unsupported(finding->tag, finding->reason);
-    const std::string story = story_of(players[r], dies == r);
+    const std::string story = story_of(players[r], dies == r, seconds);
     std::string& kind = is_echo(story) ? echo : told;
     if (!story.empty() && kind.empty()) kind = words("rank ", r, " of ", players.size(), ": ", story);
   }

@@ -46,7 +46,7 @@ class Conform(Case):
 
     def test_a_crash_is_one_failed_case_and_the_run_goes_on(self):
         done = tenon("conform", CRASHING, "--quick", "--filter", "fill: *")
-        self.expect(done, 1, "SEGV", "the last call was stream.fill", "does not conform",
+        self.expect(done, 1, "SEGV", "it was in stream.fill", "does not conform",
                     f"again: {TOOL} conform {CRASHING} --filter 'fill: ",
                     "passed           fill: a span that leaves its memory is TN_INVALID")
 
@@ -82,6 +82,19 @@ class Conform(Case):
         done = tenon("conform", PLUGINS / "tenon-entry_hangs.so", "--deadline", "2", "--filter", "copy: *")
         self.expect(done, 1, "tn_plugin_entry did not return within 2 s: it hangs", "could not be entered")
         self.assertLess(time.monotonic() - start, 15)
+
+    def test_a_library_that_hangs_as_it_is_loaded_is_told_from_an_entry_that_does(self):
+        done = tenon("conform", PLUGINS / "tenon-load_hangs.so", "--deadline", "2", "--filter", "copy: *")
+        self.expect(done, 1, "dlopen, which runs the constructors of the library, did not return within 2 s: it hangs")
+
+    def test_a_hang_is_laid_on_the_call_that_does_not_return(self):
+        done = tenon("conform", HANGING, "--quick", "--deadline", "2", "--filter", "copy: zero bytes*")
+        self.expect(done, 1, "did not finish within 2 s; it hangs: stream.copy has not returned for ")
+
+    def test_a_hang_on_another_thread_is_laid_on_that_threads_call(self):
+        done = tenon("conform", PLUGINS / "tenon-hangs_on_other_threads.so", "--quick", "--deadline", "3", "--filter",
+                     "threads: streams made*")
+        self.expect(done, 1, "it hangs: stream.create has not returned for ")
 
     def test_options_come_from_the_environment_and_the_command_line_wins(self):
         words = ("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--option", "b=2", "--json", self.folder / "r.json")
