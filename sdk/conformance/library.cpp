@@ -16,12 +16,13 @@ namespace tenon::conform {
 
 namespace {
 
+constexpr size_t most_log = 64 * 1024;
 std::mutex log_mutex;
 
 void keep_line(void* context, int32_t level, const char* component, const char* text) {
   const std::lock_guard lock(log_mutex);
   std::string& log = static_cast<Host*>(context)->log;
-  if (log.size() > 64 * 1024) return;
+  if (log.size() > most_log) return;
   log +=
       words("[", level, "] ", component != nullptr ? component : "", ": ", text != nullptr ? text : "", "\n");
 }
@@ -71,6 +72,7 @@ std::string absurd_size(const tn_plugin& plugin) {
 }  // namespace
 
 Host::Host() {
+  log.reserve(most_log + 4096);  // the kit's own growth is not to be taken for the plugin's
   table.header = {.size = sizeof(tn_host), .major = TN_ABI_MAJOR, .minor = TN_ABI_MINOR};
   table.min_major = TN_ABI_MAJOR;
   table.min_minor = 0;
