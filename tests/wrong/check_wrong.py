@@ -21,7 +21,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROW = re.compile(r"^\| (\w+) \| [^|]+ \| `([^`]+)` \|$")
-NOT_WRONG = {"honest", "honest_kernel", "right", "comm_right", "capture_right", "profile_right", "comm_fragments_right"}
+NOT_WRONG = {"honest", "honest_kernel", "right", "comm_right", "capture_right", "profile_right", "comm_fragments_right", "talks_to_stderr"}
 # Those over another plugin, or with an extension that the honest one has not.
 OVER_OTHERS = ("comm_", "capture_", "gradient_", "update_", "pattern_", "layout_", "profile_")
 # What the honest plugin does not offer.

@@ -96,6 +96,10 @@ class Conform(Case):
                      "threads: streams made*")
         self.expect(done, 1, "it hangs: stream.create has not returned for ")
 
+    def test_words_on_standard_error_are_a_warning(self):
+        done = tenon("conform", PLUGINS / "tenon-talks_to_stderr.so", "--quick", "--filter", "abi: nothing is written*")
+        self.expect(done, 0, "warning: the plugin wrote to standard error: 'acme: made a stream': use host->log")
+
     def test_options_come_from_the_environment_and_the_command_line_wins(self):
         words = ("conform", RIGHT, "--quick", "--filter", "fill: zero*", "--option", "b=2", "--json", self.folder / "r.json")
         self.expect(tenon(*words, TENON_RIGHT_A="1", TENON_RIGHT_B="1", TENON_OTHER_C="1"), 0)
