@@ -68,7 +68,6 @@ CONFORM_CASE(1, "kernel: a malformed fragment is TN_INVALID") {
       {"a node has no input", [](Spoiled& s) { s.nodes[0].input_count = 0; }},
       {"a node has no output", [](Spoiled& s) { s.nodes[0].output_count = 0; }},
       {"a rank of 9", [](Spoiled& s) { s.tensors[0].rank = TN_MAX_RANK + 1; }},
-      {"a dtype of 99", [](Spoiled& s) { s.tensors[0].dtype = 99; }},
       {"a negative dim", [](Spoiled& s) { s.tensors[0].dims = negative; }},
       {"a negative stride", [](Spoiled& s) { s.tensors[0].strides = negative; }},
       {"dims are NULL", [](Spoiled& s) { s.tensors[0].dims = nullptr; }},
@@ -110,6 +109,7 @@ CONFORM_CASE(1, "kernel: what nobody knows is refused with words") {
                                .flags = TN_LINK_MUST_UNDERSTAND};
   static const Spoiling spoilings[] = {
       {"an op of number 60000", [](Spoiled& s) { s.nodes[0].op = 60000; }},
+      {"a dtype of 99", [](Spoiled& s) { s.tensors[0].dtype = 99; }},
       {"a version of 1000", [](Spoiled& s) { s.nodes[0].version = 1000; }},
       {"a private layout of number 9999", [](Spoiled& s) { s.tensors[0].layout = 9999; }},
       {"a tensor's link that must be understood", [](Spoiled& s) { s.tensors[0].next = &unknown; }},
