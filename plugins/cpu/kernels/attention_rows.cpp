@@ -109,95 +109,118 @@ struct Turn {
   }
 };
 
-template <class T>
-[[gnu::always_inline]] inline void raise(Vector<T>& largest, const T* from) {
-  Vector<T> x;
-  load(x, from);
-  largest = x > largest ? x : largest;
-}
+// Queries in two registers side by side.
+template <class T, uint32_t bytes>
+struct Columns {
+  using V = Vector<T, bytes>;
+  static constexpr uint32_t row = queries_of<T>, step = bytes / sizeof(T);
 
-template <class T>
-struct Soften {
-  static constexpr uint32_t row = queries_of<T>;
+  static_assert(row % (2 * step) == 0);
+};
 
+template <class T, uint32_t bytes>
+struct Soften : Columns<T, bytes> {
+  using typename Columns<T, bytes>::V;
+  using Columns<T, bytes>::row;
+  using Columns<T, bytes>::step;
+
+  [[gnu::always_inline]] static void raise(V& largest, const T* from) {
+    V x;
+    load<T, bytes>(x, from);
+    largest = x > largest ? x : largest;
+  }
   // Two keys at a time in maxima of their own: a chain of them would wait for each.
-  static void find_largest(const T* scores, uint32_t keys, Vector<T> (&largest)[2]) {
-    Vector<T> odd[2] = {largest[0], largest[1]};
+  [[gnu::always_inline]] static void find_largest(const T* scores, uint32_t keys, V (&largest)[2]) {
+    V odd[2] = {largest[0], largest[1]};
     uint32_t key = 0;
     for (; key + 2 <= keys; key += 2) {
       for (uint32_t v = 0; v < 2; ++v) {
-        raise<T>(largest[v], scores + key * row + v * lanes<T>);
-        raise<T>(odd[v], scores + (key + 1) * row + v * lanes<T>);
+        raise(largest[v], scores + key * row + v * step);
+        raise(odd[v], scores + (key + 1) * row + v * step);
       }
     }
     for (uint32_t v = 0; v < 2; ++v) {
-      if (key < keys) raise<T>(largest[v], scores + key * row + v * lanes<T>);
+      if (key < keys) raise(largest[v], scores + key * row + v * step);
       largest[v] = odd[v] > largest[v] ? odd[v] : largest[v];
     }
   }
 
   static void run(T* scores, uint32_t keys, Softmax<T>& softmax) {
+    for (uint32_t column = 0; column < row; column += 2 * step)
+      soften(scores + column, keys, softmax, column);
+  }
+
+  [[gnu::always_inline]] static void soften(T* scores, uint32_t keys, Softmax<T>& softmax, uint32_t column) {
     constexpr T infinity = std::numeric_limits<T>::infinity();
-    Vector<T> largest[2], base[2], sum[2];
-    for (uint32_t v = 0; v < 2; ++v) load(largest[v], softmax.largest + v * lanes<T>);
+    V largest[2], base[2], sum[2];
+    for (uint32_t v = 0; v < 2; ++v) load<T, bytes>(largest[v], softmax.largest + column + v * step);
     find_largest(scores, keys, largest);
     for (uint32_t v = 0; v < 2; ++v) {
+      const uint32_t at = column + v * step;
       // Where every key is masked so far, any finite number will do.
-      base[v] = largest[v] == -infinity ? Vector<T>{} : largest[v];
-      Vector<T> before, shrink;
-      load(before, softmax.largest + v * lanes<T>);
-      exp2_below<T, true>(shrink, before - base[v]);
-      load(sum[v], softmax.sum + v * lanes<T>);
+      base[v] = largest[v] == -infinity ? V{} : largest[v];
+      V before, shrink;
+      load<T, bytes>(before, softmax.largest + at);
+      exp2_below<T, true, bytes>(shrink, before - base[v]);
+      load<T, bytes>(sum[v], softmax.sum + at);
       sum[v] *= shrink;
-      store(softmax.shrink + v * lanes<T>, shrink);
-      store(softmax.largest + v * lanes<T>, largest[v]);
+      store<T, bytes>(softmax.shrink + at, shrink);
+      store<T, bytes>(softmax.largest + at, largest[v]);
     }
     for (uint32_t key = 0; key < keys; ++key) {
       for (uint32_t v = 0; v < 2; ++v) {
-        T* const at = scores + key * row + v * lanes<T>;
-        Vector<T> x, share;
-        load(x, at);
-        exp2_below<T, false>(share, x - base[v]);
+        T* const at = scores + key * row + v * step;
+        V x, share;
+        load<T, bytes>(x, at);
+        exp2_below<T, false, bytes>(share, x - base[v]);
         sum[v] += share;
-        store(at, share);
+        store<T, bytes>(at, share);
       }
     }
-    for (uint32_t v = 0; v < 2; ++v) store(softmax.sum + v * lanes<T>, sum[v]);
+    for (uint32_t v = 0; v < 2; ++v) store<T, bytes>(softmax.sum + column + v * step, sum[v]);
   }
 };
 
-template <class T>
-struct Shrink {
+template <class T, uint32_t bytes>
+struct Shrink : Columns<T, bytes> {
+  using typename Columns<T, bytes>::V;
+  using Columns<T, bytes>::row;
+  using Columns<T, bytes>::step;
+
   static void run(T* sums, uint32_t rows, const Softmax<T>& softmax) {
-    Vector<T> by[2], x;
-    for (uint32_t v = 0; v < 2; ++v) load(by[v], softmax.shrink + v * lanes<T>);
-    for (uint32_t row = 0; row < rows; ++row) {
-      for (uint32_t v = 0; v < 2; ++v, sums += lanes<T>) {
-        load(x, sums);
-        store(sums, x * by[v]);
+    for (uint32_t column = 0; column < row; column += step) {
+      V by, x;
+      load<T, bytes>(by, softmax.shrink + column);
+      for (uint32_t i = 0; i < rows; ++i) {
+        load<T, bytes>(x, sums + i * row + column);
+        store<T, bytes>(sums + i * row + column, x * by);
       }
     }
   }
 };
 
-template <class T>
-struct Slopes {
+template <class T, uint32_t bytes>
+struct Slopes : Columns<T, bytes> {
+  using typename Columns<T, bytes>::V;
+  using Columns<T, bytes>::row;
+  using Columns<T, bytes>::step;
+
   static void run(const Slope<T>& s) {
-    for (uint32_t v = 0; v < queries_of<T>; v += lanes<T>) {
-      Vector<T> norm, inner;
-      load(norm, s.norm + v);
-      load(inner, s.inner + v);
-      for (uint32_t at = v; at < s.keys * queries_of<T>; at += queries_of<T>) {
-        Vector<T> score, slope, share;
-        load(score, s.scores + at);
-        load(slope, s.slopes + at);
+    for (uint32_t v = 0; v < row; v += step) {
+      V norm, inner;
+      load<T, bytes>(norm, s.norm + v);
+      load<T, bytes>(inner, s.inner + v);
+      for (uint32_t at = v; at < s.keys * row; at += row) {
+        V score, slope, share;
+        load<T, bytes>(score, s.scores + at);
+        load<T, bytes>(slope, s.slopes + at);
         // A share is at most 1, but rounding may put its logarithm above 0.
-        Vector<T> log = score - norm;
-        log = log > 0 ? Vector<T>{} : log;
-        exp2_below<T, true>(share, log);
-        store(s.scores + at, share);
+        V log = score - norm;
+        log = log > 0 ? V{} : log;
+        exp2_below<T, true, bytes>(share, log);
+        store<T, bytes>(s.scores + at, share);
         slope = share * (slope - inner) * s.scale;
-        store(s.slopes + at, slope);
+        store<T, bytes>(s.slopes + at, slope);
       }
     }
   }
@@ -207,9 +230,9 @@ template <class T>
 AttentionLoops<T> chosen() noexcept {
   AttentionLoops<T> out{.multiply = Multiply<T, 4, 2, 16>::run,
                         .turn = widest<Turn<T>>(),
-                        .soften = widest<Soften<T>>(),
-                        .shrink = widest<Shrink<T>>(),
-                        .slope = widest<Slopes<T>>()};
+                        .soften = widest<Soften<T, 64>::run, Soften<T, 32>::run, Soften<T, 16>::run>(),
+                        .shrink = widest<Shrink<T, 64>::run, Shrink<T, 32>::run, Shrink<T, 16>::run>(),
+                        .slope = widest<Slopes<T, 64>::run, Slopes<T, 32>::run, Slopes<T, 16>::run>()};
 #if defined(__x86_64__)
   if (runs_avx512())
     out.multiply = Compilations<Multiply<T, 12, 2, 64>, void(const Product<T>&)>::avx512;

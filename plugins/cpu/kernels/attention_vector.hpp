@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// attention_vector.hpp: rows of 64 bytes as one value, on any processor, for the inner loops of attention, and to turn what is packed.
+// attention_vector.hpp: vectors as values, on any processor, for the inner loops of attention, and to turn what is packed.
 //
-// Compilers split such a value where registers are narrower, which costs little where each is used once, and much where sums stay in
-// registers: those are of the registers' own width. Loops that multiply and add are compiled with contraction.
+// Compilers split one that is wider than a register, 64 bytes where nothing is said. That costs little where it is only moved, and much
+// where it is added to or compared: there vectors are of the registers' own width. Loops that multiply and add are compiled with
+// contraction.
 // Invariant: functions take and give vectors by reference, so no calling convention depends on the instruction set.
 #pragma once
 
@@ -59,23 +60,24 @@ constexpr T exp2_term(int k) noexcept {
 
 // 2^x for x of at most 0, by Taylor's series around the nearest integer, to about one ULP. Where x is below the least normal
 // exponent, -∞ included: 0, or where that is as good the least normal number. NaN stays NaN.
-template <class T, bool to_zero>
-[[gnu::always_inline]] inline void exp2_below(Vector<T>& out, const Vector<T>& x) noexcept {
+template <class T, bool to_zero, uint32_t bytes = 64>
+[[gnu::always_inline]] inline void exp2_below(Vector<T, bytes>& out, const Vector<T, bytes>& x) noexcept {
   constexpr bool narrow = sizeof(T) == 4;
   using Bits = std::conditional_t<narrow, int32_t, int64_t>;
-  typedef Bits Integers __attribute__((vector_size(64)));
+  typedef Bits Integers __attribute__((vector_size(bytes)));
+  using V = Vector<T, bytes>;
   constexpr int degree = narrow ? 7 : 13, mantissa = narrow ? 23 : 52, bias = narrow ? 127 : 1023;
   // Adding `round` leaves the nearest integer, biased as an exponent, in the low bits.
   constexpr T least = static_cast<T>(1 - bias), round = (narrow ? T(12582912) : T(6755399441055744)) + bias;
-  const Vector<T> lowest = Vector<T>{} + least, bounded = lowest > x ? lowest : x;
-  const Vector<T> shifted = bounded + round;
-  const Vector<T> part = bounded - (shifted - round);
-  Vector<T> series = Vector<T>{} + exp2_term<T>(degree);
+  const V lowest = V{} + least, bounded = lowest > x ? lowest : x;
+  const V shifted = bounded + round;
+  const V part = bounded - (shifted - round);
+  V series = V{} + exp2_term<T>(degree);
 #pragma GCC unroll 16
   for (int k = degree - 1; k >= 0; --k) series = series * part + exp2_term<T>(k);
   const Integers power = (Integers)shifted << mantissa;
-  out = series * (Vector<T>)power;
-  if (to_zero) out = (Vector<T>)((Integers)out & ~(Integers)(x < least));
+  out = series * (V)power;
+  if (to_zero) out = (V)((Integers)out & ~(Integers)(x < least));
 }
 
 namespace detail {

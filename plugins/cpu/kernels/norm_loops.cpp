@@ -13,71 +13,65 @@ namespace tenon::cpu {
 namespace {
 
 // Two passes; the second one's Σ(x − mean), zero but for rounding, corrects both results.
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP Moments moments(const T* x, uint64_t n) {
   if (n == 0) return {};
-  Lanes<T> sums[4] = {}, v;
+  Lanes<T, bytes> sums[4] = {}, v;
   T rest = 0;
   sweep<T>(
-      n, [&](uint64_t i, int k) __attribute__((always_inline)) { load<T>(v, x + i), sums[k] += v; },
+      n, [&](uint64_t i, int k) __attribute__((always_inline)) { v.load(x + i), sums[k] += v; },
       [&](uint64_t i) __attribute__((always_inline)) { rest += x[i]; });
-  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  const T mean = (total<T>(sums[0]) + rest) / static_cast<T>(n);
+  const T mean = (total(sums) + rest) / static_cast<T>(n);
 
-  Lanes<T> apart[4] = {}, squares[4] = {};
+  Lanes<T, bytes> apart[4] = {}, squares[4] = {};
   T rest_apart = 0, rest_squares = 0;
   sweep<T>(
       n,
       [&](uint64_t i, int k) __attribute__((always_inline)) {
-        load<T>(v, x + i);
+        v.load(x + i);
         v -= mean;
         apart[k] += v;
-        squares[k] += v * v;
+        squares[k].add_product(v, v);
       },
       [&](uint64_t i) __attribute__((always_inline)) {
         const T d = x[i] - mean;
         rest_apart += d;
         rest_squares += d * d;
       });
-  apart[0] = (apart[0] + apart[1]) + (apart[2] + apart[3]);
-  squares[0] = (squares[0] + squares[1]) + (squares[2] + squares[3]);
-  const double count = static_cast<double>(n), off = static_cast<double>(total<T>(apart[0]) + rest_apart),
-               spread = static_cast<double>(total<T>(squares[0]) + rest_squares) - off * off / count;
+  const double count = static_cast<double>(n), off = static_cast<double>(total(apart) + rest_apart),
+               spread = static_cast<double>(total(squares) + rest_squares) - off * off / count;
   // Where the mean is infinite, nothing is known of what rounding took from it.
   return {count, static_cast<double>(mean) + (std::isnan(off) ? 0 : off / count), spread < 0 ? 0 : spread};
 }
 
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP double squares(const T* x, uint64_t n) {
-  Lanes<T> sums[4] = {}, v;
+  Lanes<T, bytes> sums[4] = {}, v;
   T rest = 0;
   sweep<T>(
-      n, [&](uint64_t i, int k) __attribute__((always_inline)) { load<T>(v, x + i), sums[k] += v * v; },
+      n, [&](uint64_t i, int k) __attribute__((always_inline)) { v.load(x + i), sums[k].add_product(v, v); },
       [&](uint64_t i) __attribute__((always_inline)) { rest += x[i] * x[i]; });
-  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  return static_cast<double>(total<T>(sums[0]) + rest);
+  return static_cast<double>(total(sums) + rest);
 }
 
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP Dots dots(const T* g, const T* x, T mean, uint64_t n) {
-  Lanes<T> sums[4] = {}, products[4] = {}, v, w;
+  Lanes<T, bytes> sums[4] = {}, products[4] = {}, v, w;
   T rest_sum = 0, rest_product = 0;
   sweep<T>(
       n,
       [&](uint64_t i, int k) __attribute__((always_inline)) {
-        load<T>(v, g + i);
-        load<T>(w, x + i);
+        v.load(g + i);
+        w.load(x + i);
+        w -= mean;
         sums[k] += v;
-        products[k] += v * (w - mean);
+        products[k].add_product(v, w);
       },
       [&](uint64_t i) __attribute__((always_inline)) {
         rest_sum += g[i];
         rest_product += g[i] * (x[i] - mean);
       });
-  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  products[0] = (products[0] + products[1]) + (products[2] + products[3]);
-  return {static_cast<double>(total<T>(sums[0]) + rest_sum),
-          static_cast<double>(total<T>(products[0]) + rest_product)};
+  return {static_cast<double>(total(sums) + rest_sum), static_cast<double>(total(products) + rest_product)};
 }
 
 template <class T>
@@ -98,28 +92,29 @@ TENON_CPU_LOOP void add_each(double* to, const T* from, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) to[i] += static_cast<double>(from[i]);
 }
 
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP Dots dots_row(const T* g, const T* x, const T* scale, T mean, T inverse, T* dscale, T* dbias,
                              uint64_t n, uint64_t ahead) {
-  Lanes<T> sums[4] = {}, products[4] = {}, v, hat, w, to;
+  Lanes<T, bytes> sums[4] = {}, products[4] = {}, v, hat, w, to;
   T rest_sum = 0, rest_product = 0;
   sweep<T>(
       n,
       [&](uint64_t i, int k) __attribute__((always_inline)) {
         __builtin_prefetch(g + i + ahead);
-        load<T>(v, g + i);
-        load<T>(hat, x + i);
-        hat = (hat - mean) * inverse;
-        load<T>(to, dbias + i);
+        v.load(g + i);
+        hat.load(x + i);
+        hat -= mean;
+        hat *= inverse;
+        to.load(dbias + i);
         to += v;
-        store<T>(dbias + i, to);
-        load<T>(to, dscale + i);
-        to += v * hat;
-        store<T>(dscale + i, to);
-        load<T>(w, scale + i);
+        to.store(dbias + i);
+        to.load(dscale + i);
+        to.add_product(v, hat);
+        to.store(dscale + i);
+        w.load(scale + i);
         w *= v;
         sums[k] += w;
-        products[k] += w * hat;
+        products[k].add_product(w, hat);
       },
       [&](uint64_t i) __attribute__((always_inline)) {
         const T one = (x[i] - mean) * inverse, weighted = g[i] * scale[i];
@@ -128,10 +123,7 @@ TENON_CPU_LOOP Dots dots_row(const T* g, const T* x, const T* scale, T mean, T i
         rest_sum += weighted;
         rest_product += weighted * one;
       });
-  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  products[0] = (products[0] + products[1]) + (products[2] + products[3]);
-  return {static_cast<double>(total<T>(sums[0]) + rest_sum),
-          static_cast<double>(total<T>(products[0]) + rest_product)};
+  return {static_cast<double>(total(sums) + rest_sum), static_cast<double>(total(products) + rest_product)};
 }
 
 // Loops of norm_formulas.hpp.
@@ -243,9 +235,9 @@ template <class T>
 const NormLoops<T>& norm_loops() noexcept {
   using E = Each<T>;
   static const NormLoops<T> loops = {
-      widest<moments<T>>(),
-      widest<squares<T>>(),
-      widest<dots<T>>(),
+      widest<moments<T, 64>, moments<T, 32>, moments<T, 16>>(),
+      widest<squares<T, 64>, squares<T, 32>, squares<T, 16>>(),
+      widest<dots<T, 64>, dots<T, 32>, dots<T, 16>>(),
       widest_of<E::template Fold>(),
       widest<join_each<T>>(),
       widest_of<E::template DotsOf>(),
@@ -258,7 +250,7 @@ const NormLoops<T>& norm_loops() noexcept {
       widest_of<E::template LetThroughEach>(),
       widest_of<E::template GradientRun>(),
       widest_of<E::template GradientEach>(),
-      widest<dots_row<T>>(),
+      widest<dots_row<T, 64>, dots_row<T, 32>, dots_row<T, 16>>(),
       widest_of<E::template GradientRow>(),
   };
   return loops;

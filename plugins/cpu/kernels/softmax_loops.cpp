@@ -14,50 +14,44 @@
 namespace tenon::cpu {
 namespace {
 
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP T greatest(const T* x, uint64_t n) {
   constexpr T lowest = -std::numeric_limits<T>::infinity();
-  Lanes<T> tops[4], v;
-  for (Lanes<T>& top : tops) top = Lanes<T>{} + lowest;
+  Lanes<T, bytes> tops[4], v;
+  for (Lanes<T, bytes>& top : tops) top.set(lowest);
   T rest = lowest;
   sweep<T>(
-      n,
-      [&](uint64_t i, int k) __attribute__((always_inline)) {
-        load<T>(v, x + i);
-        tops[k] = v > tops[k] ? v : tops[k];
-      },
+      n, [&](uint64_t i, int k) __attribute__((always_inline)) { v.load(x + i), tops[k].raise(v); },
       [&](uint64_t i) __attribute__((always_inline)) { rest = x[i] > rest ? x[i] : rest; });
-  for (int k = 1; k < 4; ++k) tops[0] = tops[k] > tops[0] ? tops[k] : tops[0];
-  const T top = folded<T>(
-      tops[0], [](Lanes<T> & a, const Lanes<T>& b) __attribute__((always_inline)) { a = a > b ? a : b; });
+  for (int k = 1; k < 4; ++k) tops[0].raise(tops[k]);
+  const T top = tops[0].greatest();
   return top > rest ? top : rest;
 }
 
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP double sum(const T* x, uint64_t n) {
-  Lanes<T> sums[4] = {}, v;
+  Lanes<T, bytes> sums[4] = {}, v;
   T rest = 0;
   sweep<T>(
-      n, [&](uint64_t i, int k) __attribute__((always_inline)) { load<T>(v, x + i), sums[k] += v; },
+      n, [&](uint64_t i, int k) __attribute__((always_inline)) { v.load(x + i), sums[k] += v; },
       [&](uint64_t i) __attribute__((always_inline)) { rest += x[i]; });
-  sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-  return static_cast<double>(total<T>(sums[0]) + rest);
+  return static_cast<double>(total(sums) + rest);
 }
 
 // No here: `terms` may be x.
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP double exponentials(T* terms, const T* x, T shift, uint64_t n) {
   double all = 0;
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
 #pragma omp simd
     for (uint64_t i = 0; i < now; ++i) terms[done + i] = fast_exp_of_negative(x[done + i] - shift);
-    all += sum(terms + done, now);
+    all += sum<T, bytes>(terms + done, now);
   }
   return all;
 }
 
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP double sum_of_exponentials(const T* x, T shift, uint64_t n) {
   alignas(64) T terms[softmax_stretch];
   double all = 0;
@@ -65,7 +59,7 @@ TENON_CPU_LOOP double sum_of_exponentials(const T* x, T shift, uint64_t n) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
 #pragma omp simd
     for (uint64_t i = 0; i < now; ++i) terms[i] = fast_exp_of_negative(x[done + i] - shift);
-    all += sum(terms, now);
+    all += sum<T, bytes>(terms, now);
   }
   return all;
 }
@@ -82,23 +76,22 @@ TENON_CPU_LOOP void shift(T* y, const T* x, T shift, T level, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) y[i] = (x[i] - shift) - level;
 }
 
-template <class T>
+template <class T, uint32_t bytes>
 TENON_CPU_LOOP double dot(const T* a, const T* b, uint64_t n) {
   double all = 0;
   for (uint64_t done = 0; done < n; done += softmax_stretch) {
     const uint64_t now = n - done < softmax_stretch ? n - done : softmax_stretch;
-    Lanes<T> sums[4] = {}, v, w;
+    Lanes<T, bytes> sums[4] = {}, v, w;
     T rest = 0;
     sweep<T>(
         now,
         [&](uint64_t i, int k) __attribute__((always_inline)) {
-          load<T>(v, a + done + i);
-          load<T>(w, b + done + i);
-          sums[k] += v * w;
+          v.load(a + done + i);
+          w.load(b + done + i);
+          sums[k].add_product(v, w);
         },
         [&](uint64_t i) __attribute__((always_inline)) { rest += a[done + i] * b[done + i]; });
-    sums[0] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-    all += static_cast<double>(total<T>(sums[0]) + rest);
+    all += static_cast<double>(total(sums) + rest);
   }
   return all;
 }
@@ -120,9 +113,14 @@ TENON_CPU_LOOP void shares(T* dx, const T* x, T shift, T factor, uint64_t n) {
 template <class T>
 const SoftmaxLoops<T>& softmax_loops() noexcept {
   static const SoftmaxLoops<T> loops = {
-      widest<greatest<T>>(), widest<exponentials<T>>(), widest<sum_of_exponentials<T>>(),
-      widest<scale<T>>(),    widest<shift<T>>(),        widest<dot<T>>(),
-      widest<gradient<T>>(), widest<shares<T>>(),
+      widest<greatest<T, 64>, greatest<T, 32>, greatest<T, 16>>(),
+      widest<exponentials<T, 64>, exponentials<T, 32>, exponentials<T, 16>>(),
+      widest<sum_of_exponentials<T, 64>, sum_of_exponentials<T, 32>, sum_of_exponentials<T, 16>>(),
+      widest<scale<T>>(),
+      widest<shift<T>>(),
+      widest<dot<T, 64>, dot<T, 32>, dot<T, 16>>(),
+      widest<gradient<T>>(),
+      widest<shares<T>>(),
   };
   return loops;
 }

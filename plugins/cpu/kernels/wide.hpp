@@ -65,6 +65,17 @@ auto widest() noexcept {
   return widest<LoopOf<function>>();
 }
 
+// The same of a loop that is written in values as wide as a register, so that the compiler splits none: for registers of 64, 32 and 16
+// bytes. [any-thread; does not block; cannot fail]
+template <auto in_64, auto in_32, auto in_16>
+auto widest() noexcept {
+#if defined(__x86_64__)
+  if (runs_avx512()) return &decltype(compilations_of<LoopOf<in_64>>(&LoopOf<in_64>::run))::avx512;
+  if (runs_avx2()) return &decltype(compilations_of<LoopOf<in_32>>(&LoopOf<in_32>::run))::avx2;
+#endif
+  return &LoopOf<in_16>::run;
+}
+
 // The same of a loop that is told whether products may be fused with sums: Loop<true> where the processor rounds both at
 // once, Loop<false> where it cannot. [any-thread; does not block; cannot fail]
 template <template <bool fused> class Loop>
