@@ -170,9 +170,9 @@ Status lower(Builder& builder, const NodeView& node, uint32_t dtype, unsigned th
 Status build_attention(Builder& builder, const tn_node& node, unsigned threads) {
   const auto index = static_cast<uint32_t>(&node - builder.fragment().nodes().data());
   const NodeView view(builder.fragment(), index);
-  const uint32_t dtype = view.in(0).dtype();
+  const uint32_t dtype = attention_multiplies_in(builder.fragment(), node);
   if (dtype == TN_DTYPE_f64) return lower<double>(builder, view, TN_DTYPE_f64, threads);
-  if (dtype == TN_DTYPE_bf16 && node.op == TN_OP_attention && multiplies_bf16()) {
+  if (dtype == TN_DTYPE_bf16) {
     AttentionLowering lowering(builder, view, TN_DTYPE_bf16, TN_DTYPE_f32);
     return lowering.forward(attention_tiles_step, threads);
   }
@@ -187,6 +187,12 @@ double attention_flops(const FragmentView& fragment, const tn_node& node) {
   double out = 2 * products * static_cast<double>(keys);
   for (const int64_t dim : query) out *= static_cast<double>(dim);
   return out;
+}
+
+uint32_t attention_multiplies_in(const FragmentView& fragment, const tn_node& node) {
+  const uint32_t dtype = fragment.tensor(node.inputs[0]).dtype();
+  const bool in_halves = dtype == TN_DTYPE_bf16 && node.op == TN_OP_attention && multiplies_bf16();
+  return in_halves ? dtype : attention_dtype(dtype);
 }
 
 uint32_t attention_dtype(uint32_t dtype) noexcept {

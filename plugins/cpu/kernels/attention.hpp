@@ -14,6 +14,9 @@ Status build_attention(Builder& builder, const tn_node& node, unsigned threads);
 // Multiplications of both directions, twice. [any-thread; does not block; cannot fail]
 double attention_flops(const FragmentView& fragment, const tn_node& node);
 
+// The type of what they multiply here. [any-thread; does not block; cannot fail]
+uint32_t attention_multiplies_in(const FragmentView& fragment, const tn_node& node);
+
 // The type in which attention of `dtype` is computed here. [any-thread; does not block; cannot fail]
 uint32_t attention_dtype(uint32_t dtype) noexcept;
 

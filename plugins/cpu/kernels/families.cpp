@@ -60,6 +60,7 @@ Cost cost_of_matmul(const FragmentView& fragment, const tn_node& node) {
   const bool turned = *author::attribute_i64(node, "transpose_a") != 0;
   out.flops =
       2 * static_cast<double>(c.elements()) * static_cast<double>(a.dims()[a.rank() - (turned ? 2 : 1)]);
+  out.multiplied_in = matmul_dtype(a.dtype());
   return out;
 }
 
@@ -73,6 +74,7 @@ Cost cost_of_conv(const FragmentView& fragment, const tn_node& node) {
                                                 : node.outputs[0]);
   const double taps = static_cast<double>(w.dims()[1] * w.dims()[2] * w.dims()[3]);
   out.flops = 2 * static_cast<double>(y.elements()) * taps;
+  out.multiplied_in = matmul_dtype(y.dtype());
   return out;
 }
 
@@ -101,6 +103,7 @@ bool draws_in_place(const tn_node& node, uint32_t input, uint32_t) {
 Cost cost_of_attention(const FragmentView& fragment, const tn_node& node) {
   Cost out = traffic(fragment, node);
   out.flops = attention_flops(fragment, node);
+  out.multiplied_in = attention_multiplies_in(fragment, node);
   return out;
 }
 

@@ -15,6 +15,7 @@ namespace tenon::cpu {
 struct Cost {
   double bytes = 0;  // read and written
   double flops = 0;
+  uint32_t multiplied_in = TN_DTYPE_f32;  // the type of what `flops` multiply
 };
 
 struct Family {

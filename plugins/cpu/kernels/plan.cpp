@@ -8,6 +8,9 @@
 #include "depthwise.hpp"
 #include "epilogue.hpp"
 #include "families.hpp"
+#include "isa.hpp"
+
+#include "../driver.hpp"
 
 #include <tenon/author/support.hpp>
 
@@ -24,7 +27,12 @@ constexpr uint64_t workspace_alignment = 256;
 // Rough figures of one processor's worth, for a first choice between cuts; measured ones come with tuning.
 constexpr double launch_ns = 250;
 constexpr double bytes_per_ns = 20;
-constexpr double flops_per_ns = 150;
+double flops_per_ns(uint32_t dtype) noexcept {
+  const double floats = isa() == Isa::avx512 ? 150 : isa() == Isa::avx2 ? 60 : 15;
+  if (dtype == TN_DTYPE_f64) return floats / 2;
+  if (dtype == TN_DTYPE_bf16 && driver::has_bf16_tiles()) return 10 * floats;
+  return dtype == TN_DTYPE_bf16 && driver::has_quick_bf16_pairs() ? 2 * floats : floats;
+}
 
 class Sequence final : public Program {
  public:
@@ -79,16 +87,15 @@ double kept_inside(const FragmentView& fragment, const Group& group) {
 double predicted_ns(const FragmentView& fragment, const std::vector<Group>& groups) {
   double ns = launch_ns;
   for (const Group& group : groups) {
-    Cost cost;
+    double all_bytes = 0;
     for (uint32_t n = group.first; n < group.end; ++n) {
       const Cost one = cost_of(fragment, fragment.nodes()[n]);
-      cost.bytes += one.bytes;
-      cost.flops += one.flops;
+      all_bytes += one.bytes;
+      ns += one.flops / flops_per_ns(one.multiplied_in);
     }
     // A pass reads and writes what crosses its border; half of what its nodes name is a fair guess of it.
     const bool pass = group.family->fuses() && group.end - group.first > 1;
-    const double bytes = pass ? cost.bytes / 2 : cost.bytes - kept_inside(fragment, group);
-    ns += bytes / bytes_per_ns + cost.flops / flops_per_ns;
+    ns += (pass ? all_bytes / 2 : all_bytes - kept_inside(fragment, group)) / bytes_per_ns;
   }
   return ns;
 }
