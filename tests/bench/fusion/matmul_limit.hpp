@@ -9,7 +9,7 @@
 namespace bench {
 
 // The operations (a multiplication and an addition are two) of one multiply_adds().
-inline constexpr double multiply_add_flops = 2.0 * 16 * 16 * 2 * (1 << 20);
+inline constexpr double multiply_add_flops = 2.0 * 12 * 16 * 2 * (1 << 20);
 // Returns a number of no meaning, so that the work is wanted.
 float multiply_adds();
 
