@@ -108,6 +108,22 @@ Result<CommPlan> GradientSync::State::first_plan(const OverlapOptions& overlap) 
   return plan_communication(step, target, overlap);
 }
 
+// What each rank predicts is of its own processor, and plans are made of what all have alike: the latest.
+Status GradientSync::State::share_arrivals() {
+  const uint64_t own[] = {step.gradients.size()};
+  const std::vector<uint64_t> counts = TN_TRY(overlap::everyones(device, lanes[0], own));
+  if (std::ranges::any_of(counts, [&](uint64_t count) { return count != own[0]; })) return {};  // agree tells
+  std::vector<double> times;
+  for (const Gradient& gradient : step.gradients)
+    times.insert(times.end(), {gradient.ready_ns, gradient.needed_ns});
+  TN_TRY(overlap::greatest(device, lanes[0], times));
+  for (size_t i = 0; i < step.gradients.size(); ++i) {
+    step.gradients[i].ready_ns = times[2 * i];
+    step.gradients[i].needed_ns = times[2 * i + 1];
+  }
+  return {};
+}
+
 // Later work on `stream` may write to the arena: what reads it was enqueued before.
 Status GradientSync::State::follow(Stream& stream) {
   TN_TRY(stream.wait(done));
@@ -133,6 +149,7 @@ Status GradientSync::State::open(std::span<const Gradient> parameters) {
   if (!basis.costs_given) overlap::set_nominal_costs(target);
   lanes.push_back(TN_TRY(Lane::open(device, comm, 0)));
   if (!basis.grouped) keep_routes_there_are();
+  if (comm.size() > 1) TN_TRY(share_arrivals());
   const OverlapOptions first = without_arrivals(asked, step);
   auto draft = first_plan(first);
   if (comm.size() > 1 && (!basis.costs_given || basis.grouped)) {

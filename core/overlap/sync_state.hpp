@@ -30,6 +30,7 @@ struct GradientSync::State {
   ~State();
 
   Status open(std::span<const Gradient> parameters);
+  Status share_arrivals();
   Result<CommPlan> first_plan(const OverlapOptions& options) const;
   Status find_costs(uint64_t bytes);
   Status find_company(uint64_t bytes);

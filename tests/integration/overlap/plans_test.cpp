@@ -78,6 +78,19 @@ TEST_CASE("plans: costs that are not given are measured, and what computing and 
   });
 }
 
+TEST_CASE("plans: ranks that predict other arrivals plan by the latest of each") {
+  together(2, [](Rank& r) -> Status {
+    std::vector<Gradient> model = parameters({64, 32, 16});
+    for (size_t i = 0; i < model.size(); ++i)
+      model[i].ready_ns = 1000.0 * static_cast<double>(r.rank == 0 ? i + 1 : model.size() - i);
+    GradientSync sync = TN_TRY(GradientSync::create(r.device, r.comm, model, {}, {.target = eager_target()}));
+    const auto& gradients = sync.plan().step().gradients;
+    return expect(
+        gradients[0].ready_ns == 3000 && gradients[1].ready_ns == 2000 && gradients[2].ready_ns == 3000,
+        "each rank has its own arrivals");
+  });
+}
+
 TEST_CASE("plans: a gradient that another stream makes arrives when its point is reached") {
   together(2, [](Rank& r) -> Status {
     Stream other = TN_TRY(r.device.stream({.name = "other"}));
