@@ -52,6 +52,23 @@ std::vector<std::string> updated_params(const Graph& graph) {
   return out;
 }
 
+// Attention where there may be one, as the device has it. What the strategy names stays a node of its own right.
+std::optional<passes::AttentionOptions> attention_for(const Graph& graph, const Strategy& strategy,
+                                                      const FusionTarget& target) {
+  const bool may_be = std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                                  [](const Graph::Node& node) { return node.op == Op::softmax; });
+  if (!strategy.fuse_attention || !may_be || target.whole_graph) return {};
+  std::vector<std::string> words = strategy.never_fuse;
+  for (const auto* list : {&strategy.custom_white_list, &strategy.custom_black_list})
+    words.insert(words.end(), list->begin(), list->end());
+  for (const auto& group : strategy.must_fuse) words.insert(words.end(), group.begin(), group.end());
+  const auto is_named = [words = std::move(words)](std::string_view made) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](const std::string& word) { return fusion::matches(word, made); });
+  };
+  return passes::AttentionOptions{.supports = target.supports, .kept = is_named};
+}
+
 using Crossings = std::vector<train::Halves::Crossing>;
 
 // The full step's updates read the same of a shorter one.
@@ -80,6 +97,7 @@ Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy,
   const FusionTarget target = TN_TRY(fusion_target(device));
   passes::Options options = strategy.passes();
   if (train::recomputes(graph, strategy, target)) options.recompute.emplace();
+  options.attention = attention_for(graph, strategy, target);
   if (strategy.layout == "auto" && train::prefers_channels_last(graph, strategy, device))
     options.layout = {.prefer = "nhwc"};
   if (options.layout) options.layout->filters = (device.limits().preferences & TN_PREFERS_FILTERS_DENSE) == 0;
@@ -111,8 +129,11 @@ Result<State::Work> State::work_of(const TrainingGraph& of) {
     out.passed = TN_TRY(passes::run(std::move(out.passed), options));
     return out;
   }
-  const passes::Options nodes{
-      .prune = options.prune, .amp = options.amp, .pad = options.pad, .recompute = options.recompute};
+  const passes::Options nodes{.prune = options.prune,
+                              .amp = options.amp,
+                              .attention = options.attention,
+                              .pad = options.pad,
+                              .recompute = options.recompute};
   const passes::Options places{
       .layout = options.layout, .addto = options.addto, .in_place = options.in_place};
   out.passed = TN_TRY(passes::run(std::move(out.passed), nodes));

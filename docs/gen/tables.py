@@ -187,6 +187,7 @@ NO_TIME = {
     "decr_every_n_nan_or_inf": "as init_loss_scaling", "incr_ratio": "as init_loss_scaling", "decr_ratio": "as init_loss_scaling",
     "fuse_broadcast_ops": "the other value has no effect", "replan_drift": "a threshold of what `measure_every` finds",
     "fraction_of_gpu_memory_to_use": "a limit",
+    "fuse_attention": "the networks measured have `attention` as a node; beside its products: `./dev bench fusion`, rows `attention_spelled`",
 }
 
 

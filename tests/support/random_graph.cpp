@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <stdexcept>
 
@@ -23,6 +24,7 @@ class Maker : Draws {
     for (int i = 0; i < options_.steps; ++i) step();
     if (options_.training && chance(2)) train({late(), late(), late()});
     if (options_.normalised) train({blocks()});
+    if (options_.attentive) train({spelled_out()});
     for (int i = between(1, 4); i > 0 || outputs_.empty(); --i) put(computed());
     if (!g.check().ok()) throw std::logic_error("random_graph: " + std::string(g.check().message()));
     return std::move(made_);
@@ -325,6 +327,49 @@ class Maker : Draws {
     return keep(x, 24);
   }
 
+  // Attention by products, with what people write between them; shares that are seen or thinned, and masks that are trained, keep it so.
+  Value spelled_out() {
+    const int64_t queries = between(1, 4), keys = between(1, 5), depth = between(1, 3), heads = between(1, 2);
+    const auto shaped = [&, rank_3 = chance(2)](int64_t rows, int64_t columns) {
+      return rank_3 ? Ints{heads, rows, columns} : Ints{2, heads, rows, columns};
+    };
+    const bool turned = chance(3);
+    const Value q = weight(shaped(queries, depth)), v = weight(shaped(keys, depth));
+    const Value k = weight(turned ? shaped(depth, keys) : shaped(keys, depth));
+    const Value scores = hidden(
+        scaled(g.matmul(chance(2) ? q : g.tanh(q), k, {{"transpose_b", int64_t{!turned}}})), queries, keys);
+    Value shares = g.softmax(chance(8) ? g.tanh(scores) : scores);
+    if (chance(8)) put(shares);
+    if (chance(8)) shares = g.dropout(shares, seed(), seed(), {{"rate", 0.5}});
+    return keep(g.matmul(shares, v), 3);
+  }
+  Value scaled(Value scores) {
+    switch (between(0, 3)) {
+      case 0:
+        return g.scale(scores, 0.5);
+      case 1:
+        return g.mul(scores, g.constant({f32, {}}, 0.25));
+      case 2:
+        return g.div(scores, g.constant({f32, {}}, 2));
+      default:
+        return scores;
+    }
+  }
+  // No row sees nothing.
+  Value hidden(Value scores, int64_t queries, int64_t keys) {
+    const Ints shape = chance(2) ? Ints{queries, keys} : chance(2) ? Ints{keys} : dims(scores);
+    if (chance(2))
+      return chance(2) ? scores : g.add(scores, chance(3) ? weight(shape) : real(shape, Graph::Role::input));
+    const TensorSpec spec{boolean, shape};
+    std::vector<double> seen(spec.elements());
+    for (size_t i = 0; i < seen.size(); ++i)
+      seen[i] = i % static_cast<size_t>(keys) == 0 || chance(2) ? 1 : 0;
+    const Value shown = leaf(spec, seen, Graph::Role::input),
+                instead =
+                    g.constant({f32, {}}, chance(2) ? -0x1p30 : -std::numeric_limits<double>::infinity());
+    return chance(2) ? g.where(shown, scores, instead) : g.where(g.logical_not(shown), instead, scores);
+  }
+
   // Gradients of a few means, and what becomes of them.
   void train(const std::vector<Value>& of) {
     Value loss{};
@@ -410,11 +455,12 @@ Tensors bound(const Graph& graph, const Leaves& leaves) {
   return out;
 }
 
-std::string difference(const conform::Tensor& expected, const conform::Tensor& found) {
+std::string difference(const conform::Tensor& expected, const conform::Tensor& found, double bound) {
   if (expected.dims != found.dims) return "other dims: " + conform::told(found.dims);
   for (size_t i = 0; i < expected.at.size(); ++i) {
     const conform::Scalar &a = expected.at[i], &b = found.at[i];
-    const bool same = a.whole == b.whole && (a.real == b.real || (std::isnan(a.real) && std::isnan(b.real)));
+    const bool near = a.real == b.real || std::abs(a.real - b.real) <= bound * (1 + std::abs(a.real));
+    const bool same = a.whole == b.whole && (near || (std::isnan(a.real) && std::isnan(b.real)));
     if (!same)
       return "element " + std::to_string(i) + " is " + std::to_string(b.real) + ", not " +
              std::to_string(a.real);

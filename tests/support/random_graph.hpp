@@ -25,6 +25,7 @@ struct RandomGraphOptions {
   bool images = true;       // convolutions and what goes with them
   bool training = true;     // at times gradients, and optimizers of some parameters
   bool normalised = false;  // relus behind batch norms at the end, and always gradients
+  bool attentive = false;   // attention by products at the end, and always gradients
 };
 
 // [one thread; throws std::logic_error when it made a graph with a mistake]
@@ -32,7 +33,7 @@ RandomGraph random_graph(uint64_t seed, const RandomGraphOptions& options = {});
 
 // What every leaf of `graph` holds, by value. A leaf without numbers is an error of the test: std::out_of_range.
 Tensors bound(const Graph& graph, const Leaves& leaves);
-// "" when the two hold the same numbers (NaN is NaN, -0 is 0) in the same dims, or where they differ.
-std::string difference(const conform::Tensor& expected, const conform::Tensor& found);
+// "" when the two hold the same numbers (NaN is NaN, -0 is 0) in the same dims, to `bound` of 1 + |expected|, or where they differ.
+std::string difference(const conform::Tensor& expected, const conform::Tensor& found, double bound = 0);
 
 }  // namespace tenon::test

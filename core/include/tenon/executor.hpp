@@ -70,8 +70,8 @@ Binding fetched(std::string_view name, Host& destination) {
   return fed(name, destination);
 }
 
-// `strategy.passes()` with what that leaves to the device decided: where channels lie, and whether values are made again. Names to
-// stop are those of `graph`'s parameters. For `passes::run`; what an executor runs on a step, but for the nodes
+// `strategy.passes()` with what that leaves to the device decided: where channels lie, which attentions it has, and whether values are
+// made again. Names to stop are those of `graph`'s parameters. For `passes::run`; what an executor runs on a step, but for the nodes
 // that the step keeps in f32 under mixed precision. Failures of `fusion_target`.
 // [any-thread; may block; may fail]
 TN_API Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy, Device& device);

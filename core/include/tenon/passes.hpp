@@ -2,17 +2,21 @@
 // passes.hpp: graph → graph: what is computed stays, how it is computed changes, and each change is told with its reason.
 //
 // Invariant: a pass that succeeds gives a valid graph with the outputs of the one it was given (but for updates that it was
-// told to stop) and equal numbers in them: exactly (a zero may change its sign under pad), and for amp as if every value had
-// been rounded to the type it has now. What was asked for and could not be done is a Note.
+// told to stop) and equal numbers in them: exactly (a zero may change its sign under pad), for amp as if every value had
+// been rounded to the type it has now, and for attention but for the order of its sums. What was asked for and could not be done is a
+// Note.
 #pragma once
 
 #include <tenon/graph.hpp>
+#include <tenon/kernel.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tenon::passes {
@@ -86,6 +90,18 @@ struct AmpOptions {
   std::map<std::string, std::string> as_parameter{};
 };
 
+// softmax(q · kᵀ · scale + mask) · v, where it is written as two products with a softmax between, becomes one attention, and the way
+// back through it one attention_grad: scores, shares and their gradients are never in memory. Of rank 4 and 3; the scale before the
+// mask, which is read in the type of q; where() with -1e9 or less is a mask, too, under which a row that sees nothing is 0. Dropout of the
+// shares, and whoever else reads them, keep them.
+struct AttentionOptions {
+  // Asked for each attention and attention_grad, and for the products and softmaxes that they replace, once for equal ones. What it refuses,
+  // or predicts to take as long as those, stays as it was. Without it everything is taken. [the thread of the pass; may fail]
+  std::function<Result<Support>(const Fragment&)> supports{};
+  // Whether a node stays, by the value it makes. Without it none has to. [the thread of the pass; does not block; cannot fail]
+  std::function<bool(std::string_view)> kept{};
+};
+
 // Matmul and convolution sizes that tensor cores read eight at a time are padded with zeros, and results are cut to size.
 struct PadOptions {
   int64_t multiple = 8;
@@ -117,11 +133,12 @@ struct InPlaceOptions {
 };
 
 // Each pass takes what the one before gave; maps of values are composed and notes added up. The passes that change nodes
-// come before those that only list aliases and placements: prune, amp, pad, recompute, layout, then addto, in_place.
+// come before those that only list aliases and placements: prune, amp, attention, pad, recompute, layout, then addto, in_place.
 // TN_INVALID for a graph with a mistake, for an option out of range, or in another order.
 // [any-thread; does not block; may fail]
 TN_API Result<Rewritten> prune(Rewritten work, const PruneOptions& options = {});
 TN_API Result<Rewritten> amp(Rewritten work, const AmpOptions& options = {});
+TN_API Result<Rewritten> attention(Rewritten work, const AttentionOptions& options = {});
 TN_API Result<Rewritten> pad(Rewritten work, const PadOptions& options = {});
 TN_API Result<Rewritten> recompute(Rewritten work, const RecomputeOptions& options = {});
 TN_API Result<Rewritten> layout(Rewritten work, const LayoutOptions& options = {});
@@ -132,6 +149,7 @@ TN_API Result<Rewritten> in_place(Rewritten work, const InPlaceOptions& options 
 struct Options {
   std::optional<PruneOptions> prune{};
   std::optional<AmpOptions> amp{};
+  std::optional<AttentionOptions> attention{};
   std::optional<PadOptions> pad{};
   std::optional<RecomputeOptions> recompute{};
   std::optional<LayoutOptions> layout{};

@@ -32,7 +32,16 @@ bool jumps(const Graph& graph) {
                      [&](const Graph::Node& node) { return jumping.contains(node.op); });
 }
 
-passes::Options random_options(const Graph& graph, std::mt19937_64& random) {
+// What the device has, whatever it predicts: at these sizes a launch is all that counts.
+std::function<Result<Support>(const Fragment&)> takes(const FusionTarget& target) {
+  return [supports = target.supports](const Fragment& fragment) -> Result<Support> {
+    Support out = TN_TRY(supports(fragment));
+    out.cost_ns = 0;
+    return out;
+  };
+}
+
+passes::Options random_options(const Graph& graph, const FusionTarget& target, std::mt19937_64& random) {
   const auto half = [&] { return random() % 2 == 0; };
   passes::Options out;
   if (half()) {
@@ -43,6 +52,7 @@ passes::Options random_options(const Graph& graph, std::mt19937_64& random) {
   if (random() % 3 == 0)
     out.amp = passes::AmpOptions{.level = half() ? passes::AmpLevel::O1 : passes::AmpLevel::O2,
                                  .half = half() ? f16 : bf16};
+  if (half()) out.attention = passes::AttentionOptions{.supports = takes(target)};
   if (half()) out.recompute = passes::RecomputeOptions{};
   if (half()) out.pad = passes::PadOptions{.multiple = 4, .max_growth = 100, .all_types = true};
   if (half()) out.layout = passes::LayoutOptions{};
@@ -157,14 +167,15 @@ TEST_CASE("passes: random graphs through random passes and a plan compute what a
   Runtime runtime = open();
   Device device = target(runtime);
   Stream stream = must(device.stream());
+  const FusionTarget fuses = must(fusion_target(device));
   const uint64_t first = seed();
   const int count = full_or("random graphs", 60, 600);
-  size_t compared = 0, in_place = 0, placed = 0;
+  size_t compared = 0, in_place = 0, placed = 0, attended = 0;
   for (int i = 0; i < count; ++i) {
     const uint64_t one = first + static_cast<uint64_t>(i);
-    const RandomGraph made = random_graph(one);
+    const RandomGraph made = random_graph(one, {.attentive = one % 4 == 1});
     std::mt19937_64 random(one);
-    const passes::Rewritten work = must(passes::run(made.graph, random_options(made.graph, random)));
+    const passes::Rewritten work = must(passes::run(made.graph, random_options(made.graph, fuses, random)));
     if (jumps(work.graph)) continue;
     INFO("TENON_TEST_SEED=" << one << "\n" << work.graph.text() << passes::explain(work.notes));
     const auto planned = plan(work, device, random_cut(work.graph, random));
@@ -193,13 +204,16 @@ TEST_CASE("passes: random graphs through random passes and a plan compute what a
     }
     ++compared;
     in_place += planned->explain().find("in place 0") == std::string::npos && !work.aliases.empty() ? 1 : 0;
+    attended += passes::explain(work.notes).find("+ attention: ") != std::string::npos ? 1 : 0;
     placed += work.placements.empty() ? 0 : 1;
   }
-  MESSAGE("compared " << compared << ", with values in place " << in_place << ", placed " << placed);
+  MESSAGE("compared " << compared << ", with values in place " << in_place << ", placed " << placed
+                      << ", attention found " << attended);
   if (compared == 0) TENON_SKIP("random graphs", device.name() + " runs none of them whole");
   if (device_under_test().plugin == "cpu") {
     CHECK(compared > static_cast<size_t>(count) / 10);  // a build without oneDNN has no products
     CHECK(in_place > 0);
     CHECK(placed > 0);
+    CHECK(attended > 0);
   }
 }

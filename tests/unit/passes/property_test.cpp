@@ -55,6 +55,7 @@ passes::Options options_from(Choice& chance, const Graph& graph) {
     if (chance(3))
       out.amp->black = {std::string(chance.of({"matmul", "tanh", "conv2d", "batch_norm_train"}))};
   }
+  if (chance(2)) out.attention = passes::AttentionOptions{};
   if (chance(2)) {
     out.pad = passes::PadOptions{.multiple = chance.of<int64_t>({2, 4, 8}),
                                  .first_channels = chance.of<int64_t>({0, 3, 4}),
@@ -76,19 +77,19 @@ Leaves with_masters(Leaves leaves, const passes::Rewritten& work) {
 
 // "" or how the outputs and known values of the new graph differ from the old ones'.
 std::string differences(const Graph& graph, const Tensors& expected, const passes::Rewritten& work,
-                        const Tensors& found) {
+                        const Tensors& found, double bound) {
   std::map<std::string, uint32_t> outputs;
   for (const Graph::Output& output : work.graph.outputs()) outputs.emplace(output.name, output.value);
   for (const Graph::Output& output : graph.outputs()) {
     const auto now = outputs.find(output.name);
     if (now == outputs.end()) continue;  // pruned; the caller counts them
-    const std::string why = difference(expected.at(output.value), found.at(now->second));
+    const std::string why = difference(expected.at(output.value), found.at(now->second), bound);
     if (!why.empty()) return "output " + output.name + ": " + why;
   }
   if (work.values.size() != graph.values().size()) return "the map of values has another size";
   for (uint32_t i = 0; i < work.values.size(); ++i) {
     if (work.values[i].index == TN_ABSENT) continue;
-    const std::string why = difference(expected.at(i), found.at(work.values[i].index));
+    const std::string why = difference(expected.at(i), found.at(work.values[i].index), bound);
     if (!why.empty()) return "value " + graph.values()[i].name + ": " + why;
   }
   return "";
@@ -208,6 +209,7 @@ std::string told(const passes::Options& options) {
   std::string out;
   if (options.prune) out += " prune";
   if (options.amp) out += options.amp->level == passes::AmpLevel::O1 ? " amp O1" : " amp O2";
+  if (options.attention) out += " attention";
   if (options.pad) out += " pad " + std::to_string(options.pad->multiple);
   if (options.recompute) out += " recompute";
   if (options.layout) out += " layout " + options.layout->prefer;
@@ -216,15 +218,19 @@ std::string told(const passes::Options& options) {
   return out;
 }
 
+bool told_of(const passes::Rewritten& work, std::string_view what) {
+  return passes::explain(work.notes).find(what) != std::string::npos;
+}
+
 }  // namespace
 
 TEST_CASE("passes: a graph computes what it computed after every combination of passes") {
   const uint64_t first = seed();
   const int count = full_or("random graphs", 200, 2000);
-  size_t rewritten = 0, aliased = 0, placed = 0, with_a_master = 0, stopped = 0, remade = 0;
+  size_t rewritten = 0, aliased = 0, placed = 0, with_a_master = 0, stopped = 0, remade = 0, attended = 0;
   for (int i = 0; i < count; ++i) {
     const uint64_t one = first + static_cast<uint64_t>(i);
-    const RandomGraph made = random_graph(one, {.normalised = one % 4 == 0});
+    const RandomGraph made = random_graph(one, {.normalised = one % 4 == 0, .attentive = one % 4 == 1});
     const Tensors expected = run(made.graph, bound(made.graph, made.leaves));
     Choice chance(one);
     const passes::Options options = options_from(chance, made.graph);
@@ -237,7 +243,8 @@ TEST_CASE("passes: a graph computes what it computed after every combination of 
     const auto again = Graph::parse(work.graph.text());
     REQUIRE_MESSAGE(again.ok(), again.message());
     const Tensors found = run(work.graph, bound(work.graph, with_masters(made.leaves, work)));
-    REQUIRE(differences(made.graph, expected, work, found) == "");
+    const bool attends = told_of(work, "+ attention: ");
+    REQUIRE(differences(made.graph, expected, work, found, attends ? 1e-12 : 0) == "");
     REQUIRE(broken_layout(work) == "");
     if (options.amp) REQUIRE(broken_casts(work.graph) == "");
     for (int order = 0; order < 4; ++order) REQUIRE(broken_alias(work, chance.random()) == "");
@@ -247,15 +254,18 @@ TEST_CASE("passes: a graph computes what it computed after every combination of 
     aliased += work.aliases.empty() ? 0 : 1;
     placed += work.placements.empty() ? 0 : 1;
     with_a_master += work.masters.empty() ? 0 : 1;
+    attended += attends ? 1 : 0;
     remade += work.graph.text().find(".again") != std::string::npos ? 1 : 0;
     stopped += work.graph.outputs().size() < made.graph.outputs().size() ? 1 : 0;
   }
   MESSAGE("rewritten " << rewritten << ", aliased " << aliased << ", placed " << placed << ", with masters "
-                       << with_a_master << ", updates stopped " << stopped << ", made again " << remade);
+                       << with_a_master << ", updates stopped " << stopped << ", made again " << remade
+                       << ", attention found " << attended);
   CHECK(rewritten > static_cast<size_t>(count) / 2);
   CHECK(aliased > static_cast<size_t>(count) / 5);
   CHECK(placed > static_cast<size_t>(count) / 40);
   CHECK(with_a_master > static_cast<size_t>(count) / 40);
   CHECK(stopped > 0);
   CHECK(remade > static_cast<size_t>(count) / 40);
+  CHECK(attended > static_cast<size_t>(count) / 40);
 }
