@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The benchmark of fusion: what cutting a graph costs, and what the CPU plugin's fused kernels gain.
-//   bench_fusion [scheduler | chains | norms | updates | attention | matmul | conv]…
+//   bench_fusion [scheduler | chains | norms | updates | attention | spelled | matmul | conv]…
 //
 // Invariant: standard output carries one JSON object a line and nothing else.
 #include "rows.hpp"
@@ -15,9 +15,9 @@ int main(int argc, char** argv) {
   const std::pair<std::string_view, void (*)()> parts[] = {
       {"scheduler", bench::scheduler_rows},
 #ifdef BENCH_KERNELS
-      {"chains", bench::chain_rows},        {"norms", bench::norm_rows},    {"updates", bench::update_rows},
-      {"attention", bench::attention_rows}, {"matmul", bench::matmul_rows}, {"linear", bench::linear_rows},
-      {"conv", bench::conv_rows},
+      {"chains", bench::chain_rows},        {"norms", bench::norm_rows},      {"updates", bench::update_rows},
+      {"attention", bench::attention_rows}, {"matmul", bench::matmul_rows},   {"linear", bench::linear_rows},
+      {"conv", bench::conv_rows},           {"spelled", bench::spelled_rows},
 #endif
   };
   const std::vector<std::string_view> asked(argv + 1, argv + argc);

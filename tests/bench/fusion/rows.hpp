@@ -13,6 +13,7 @@ void chain_rows();
 void norm_rows();
 void update_rows();
 void attention_rows();
+void spelled_rows();
 void matmul_rows();
 void linear_rows();
 void conv_rows();

@@ -119,8 +119,13 @@ void* World::bytes(size_t count) {
 
 float* World::floats(size_t count) {
   auto* const memory = static_cast<float*>(bytes(count * sizeof(float)));
-  fill(memory, count);
+  bench::fill(memory, count);
   return memory;
+}
+
+void World::fill(const tenon::Buffer& buffer, tenon::DType dtype) {
+  if (dtype == tenon::f32) bench::fill(static_cast<float*>(address_of(buffer)), buffer.bytes() / 4);
+  if (dtype == tenon::bf16) bench::fill(static_cast<uint16_t*>(address_of(buffer)), buffer.bytes() / 2);
 }
 
 Program::Program(World& world, const tenon::Fragment& fragment, const tenon::CompileOptions& given)

@@ -36,6 +36,8 @@ class World {
   // Memory from the device's pool, its pages touched; floats from 0.5 to 1.5.
   void* bytes(size_t count);
   float* floats(size_t count);
+  // The same numbers in f32 or bf16.
+  void fill(const tenon::Buffer& buffer, tenon::DType dtype);
 
   tenon::Runtime runtime;
   tenon::Device device;
