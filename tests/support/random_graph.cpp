@@ -24,7 +24,7 @@ class Maker : Draws {
     for (int i = 0; i < options_.steps; ++i) step();
     if (options_.training && chance(2)) train({late(), late(), late()});
     if (options_.normalised) train({blocks()});
-    if (options_.attentive) train({spelled_out()});
+    if (options_.attentive) train({spelled_out()}, false);
     for (int i = between(1, 4); i > 0 || outputs_.empty(); --i) put(computed());
     if (!g.check().ok()) throw std::logic_error("random_graph: " + std::string(g.check().message()));
     return std::move(made_);
@@ -370,8 +370,8 @@ class Maker : Draws {
     return chance(2) ? g.where(shown, scores, instead) : g.where(g.logical_not(shown), instead, scores);
   }
 
-  // Gradients of a few means, and what becomes of them.
-  void train(const std::vector<Value>& of) {
+  // Gradients of a few means, and what becomes of them: updates, unless they all go out.
+  void train(const std::vector<Value>& of, bool updates = true) {
     Value loss{};
     for (const Value value : of) {
       Ints axes;
@@ -388,9 +388,9 @@ class Maker : Draws {
     auto gradients = g.gradients(loss, params);
     if (!gradients.ok()) return;  // a step without a rule
     put(loss);
-    if (!params.empty() && chance(3)) unscale(*gradients);
+    if (updates && !params.empty() && chance(3)) unscale(*gradients);
     for (size_t i = 0; i < params.size(); ++i) {
-      if (chance(3))
+      if (!updates || chance(3))
         put((*gradients)[i]);
       else
         update(params[i], (*gradients)[i]);
