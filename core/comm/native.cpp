@@ -49,7 +49,7 @@ Result<std::shared_ptr<detail::CommState>> Native::join(const std::shared_ptr<de
 }
 
 Native::~Native() {
-  relay_.reset();
+  if (relay_) relay_->leave();  // its thread asks for it until then
   tn_comm* last = handle_.exchange(nullptr);
   if (last == nullptr) return;
   tn_error error = no_error();
