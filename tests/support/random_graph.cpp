@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // random_graph.cpp: the steps of which a random graph is made; see random_graph.hpp.
-#include "support/random_graph_draws.hpp"
+#include "support/random_graph_attention.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <set>
 #include <stdexcept>
 
 namespace tenon::test {
@@ -13,9 +11,9 @@ namespace {
 
 bool is_float(const TensorSpec& spec) { return spec.dtype == f32; }
 
-class Maker : Draws {
+class Maker : AttentionSteps {
  public:
-  Maker(uint64_t seed, const RandomGraphOptions& options) : Draws(seed), options_(options) {}
+  Maker(uint64_t seed, const RandomGraphOptions& options) : AttentionSteps(seed), options_(options) {}
 
   RandomGraph run() && {
     real({between(1, 4), between(1, 5)});
@@ -25,7 +23,7 @@ class Maker : Draws {
     if (options_.training && chance(2)) train({late(), late(), late()});
     if (options_.normalised) train({blocks()});
     if (options_.attentive) train({spelled_out()}, false);
-    for (int i = between(1, 4); i > 0 || outputs_.empty(); --i) put(computed());
+    for (int i = between(1, 4); i > 0 || g.outputs().empty(); --i) put(computed());
     if (!g.check().ok()) throw std::logic_error("random_graph: " + std::string(g.check().message()));
     return std::move(made_);
   }
@@ -327,49 +325,6 @@ class Maker : Draws {
     return keep(x, 24);
   }
 
-  // Attention by products, with what people write between them; shares that are seen or thinned, and masks that are trained, keep it so.
-  Value spelled_out() {
-    const int64_t queries = between(1, 4), keys = between(1, 5), depth = between(1, 3), heads = between(1, 2);
-    const auto shaped = [&, rank_3 = chance(2)](int64_t rows, int64_t columns) {
-      return rank_3 ? Ints{heads, rows, columns} : Ints{2, heads, rows, columns};
-    };
-    const bool turned = chance(3);
-    const Value q = weight(shaped(queries, depth)), v = weight(shaped(keys, depth));
-    const Value k = weight(turned ? shaped(depth, keys) : shaped(keys, depth));
-    const Value scores = hidden(
-        scaled(g.matmul(chance(2) ? q : g.tanh(q), k, {{"transpose_b", int64_t{!turned}}})), queries, keys);
-    Value shares = g.softmax(chance(8) ? g.tanh(scores) : scores);
-    if (chance(8)) put(shares);
-    if (chance(8)) shares = g.dropout(shares, seed(), seed(), {{"rate", 0.5}});
-    return keep(g.matmul(shares, v), 3);
-  }
-  Value scaled(Value scores) {
-    switch (between(0, 3)) {
-      case 0:
-        return g.scale(scores, 0.5);
-      case 1:
-        return g.mul(scores, g.constant({f32, {}}, 0.25));
-      case 2:
-        return g.div(scores, g.constant({f32, {}}, 2));
-      default:
-        return scores;
-    }
-  }
-  // No row sees nothing.
-  Value hidden(Value scores, int64_t queries, int64_t keys) {
-    const Ints shape = chance(2) ? Ints{queries, keys} : chance(2) ? Ints{keys} : dims(scores);
-    if (chance(2))
-      return chance(2) ? scores : g.add(scores, chance(3) ? weight(shape) : real(shape, Graph::Role::input));
-    const TensorSpec spec{boolean, shape};
-    std::vector<double> seen(spec.elements());
-    for (size_t i = 0; i < seen.size(); ++i)
-      seen[i] = i % static_cast<size_t>(keys) == 0 || chance(2) ? 1 : 0;
-    const Value shown = leaf(spec, seen, Graph::Role::input),
-                instead =
-                    g.constant({f32, {}}, chance(2) ? -0x1p30 : -std::numeric_limits<double>::infinity());
-    return chance(2) ? g.where(shown, scores, instead) : g.where(g.logical_not(shown), instead, scores);
-  }
-
   // Gradients of a few means, and what becomes of them: updates, unless they all go out.
   void train(const std::vector<Value>& of, bool updates = true) {
     Value loss{};
@@ -421,11 +376,6 @@ class Maker : Draws {
     }
   }
 
-  // Outputs.
-  void put(Value value) {
-    if (value.index == TN_ABSENT || g.values()[value.index].role != Graph::Role::computed) return;
-    if (outputs_.insert(value.index).second) g.output("out" + std::to_string(outputs_.size()), value);
-  }
   Value computed() {
     std::vector<Value> all;
     for (uint32_t i = 0; i < g.values().size(); ++i) {
@@ -435,7 +385,6 @@ class Maker : Draws {
   }
 
   RandomGraphOptions options_;
-  std::set<uint32_t> outputs_{};
 };
 
 }  // namespace

@@ -106,6 +106,11 @@ GraphValue Draws::partner(Value value) {
   return real(std::move(shape));
 }
 
+void Draws::put(Value value) {
+  if (value.index == TN_ABSENT || g.values()[value.index].role != Graph::Role::computed) return;
+  if (outputs_.insert(value.index).second) g.output("out" + std::to_string(outputs_.size()), value);
+}
+
 GraphValue Draws::late() {
   const auto back = static_cast<size_t>(between(1, static_cast<int>(pool_.size() + 1) / 2));
   return pool_[pool_.size() - back];

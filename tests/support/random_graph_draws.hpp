@@ -8,6 +8,7 @@
 
 #include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 namespace tenon::test {
@@ -52,11 +53,15 @@ class Draws {
   // Something that broadcasts with `value`.
   Value partner(Value value);
 
+  // Makes an output of what was computed, once.
+  void put(Value value);
+
   RandomGraph made_{};
   Graph& g = made_.graph;
   std::mt19937_64 random_;
 
  private:
+  std::set<uint32_t> outputs_{};
   std::vector<Value> pool_{};
   std::map<uint32_t, double> limits_{};
 };
