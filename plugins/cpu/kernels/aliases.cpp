@@ -34,32 +34,48 @@ bool is_in_place_in_pass(const FragmentView& fragment, const tn_alias& pair) {
   return in.rank() <= out.rank() && View(in, out.dims()).same_places(View(out));
 }
 
-// Whether the node makes `out` from `in`, wherever it reads it, and is allowed to in place.
-bool works_in_place(const tn_node& node, uint32_t in, uint32_t out) {
-  const Family& family = *family_of(node.op);
-  if (family.in_place == nullptr) return false;
-  const auto at =
-      static_cast<uint32_t>(std::find(node.outputs, node.outputs + node.output_count, out) - node.outputs);
-  bool read = false;
-  for (uint32_t i = 0; i < node.input_count; ++i) {
-    if (node.inputs[i] != in) continue;
-    if (!family.in_place(node, i, at)) return false;
-    read = true;
-  }
-  return read;
-}
+// A node that makes an output, and the nodes whose values it reads without their going through memory.
+struct Writer {
+  uint32_t first, node;
+};
 
 // The node whose step writes what `maker` makes: itself, or the kernel that took it in.
-std::span<const tn_node>::iterator writer_of(const FragmentView& fragment, const std::vector<Group>& groups,
-                                             std::span<const tn_node>::iterator maker) {
-  const auto nodes = fragment.nodes();
-  const auto at = static_cast<uint32_t>(maker - nodes.begin());
+Writer writer_of(const FragmentView& fragment, const std::vector<Group>& groups, uint32_t maker) {
   for (const Group& group : groups) {
-    if (group.family->takes == nullptr || at < group.first || at >= group.end) continue;
+    if (group.family->takes == nullptr || maker < group.first || maker >= group.end) continue;
     const uint32_t kernel = kernel_of(fragment, group.first);
-    return kernel <= at ? nodes.begin() + kernel : maker;
+    return kernel <= maker ? Writer{group.first, kernel} : Writer{maker, maker};
   }
-  return maker;
+  return {maker, maker};
+}
+
+// What nodes [first, end) make of a tensor.
+std::vector<uint32_t> made_of(const FragmentView& fragment, uint32_t tensor, uint32_t first, uint32_t end) {
+  std::vector<uint32_t> out, of = {tensor};
+  for (const tn_node& node : fragment.nodes().subspan(first, end - first)) {
+    if (std::ranges::none_of(of, [&](uint32_t one) { return names(node.inputs, node.input_count, one); }))
+      continue;
+    of.insert(of.end(), node.outputs, node.outputs + node.output_count);
+    out.insert(out.end(), node.outputs, node.outputs + node.output_count);
+  }
+  return out;
+}
+
+// Whether the writer makes its node's output `at` from `in`, wherever it reads it, and is allowed to in place. Where only nodes that it
+// took in read it, it reads what they make of it, element by element.
+bool works_in_place(const FragmentView& fragment, const Writer& writer, uint32_t in, uint32_t at) {
+  const tn_node& node = fragment.nodes()[writer.node];
+  const Family& family = *family_of(node.op);
+  if (family.in_place == nullptr) return false;
+  std::vector<uint32_t> read = {in};
+  if (!names(node.inputs, node.input_count, in)) read = made_of(fragment, in, writer.first, writer.node);
+  bool reads = false;
+  for (uint32_t i = 0; i < node.input_count; ++i) {
+    if (std::ranges::find(read, node.inputs[i]) == read.end()) continue;
+    if (!family.in_place(node, i, at)) return false;
+    reads = true;
+  }
+  return reads;
 }
 
 // Whether the node runs in a step that reads and writes in an order of its own.
@@ -84,10 +100,16 @@ bool is_in_place_in_node(const FragmentView& fragment, const std::vector<Group>&
     return names(node.outputs, node.output_count, out);
   });
   if (maker == nodes.end()) return false;
-  if (is_taken_along(groups, static_cast<uint32_t>(maker - nodes.begin()))) return false;
-  const auto writer = writer_of(fragment, groups, maker);
-  if (!works_in_place(*writer, in, writer == maker ? out : writer->outputs[0])) return false;
-  return std::none_of(writer + 1, nodes.end(),
+  const auto made_by = static_cast<uint32_t>(maker - nodes.begin());
+  if (is_taken_along(groups, made_by)) return false;
+  const Writer writer = writer_of(fragment, groups, made_by);
+  const uint32_t* const first = maker->outputs;
+  // What was taken in after the kernel makes its results of the kernel's first.
+  const auto at = writer.node == made_by
+                      ? static_cast<uint32_t>(std::find(first, first + maker->output_count, out) - first)
+                      : 0u;
+  if (!works_in_place(fragment, writer, in, at)) return false;
+  return std::none_of(nodes.begin() + writer.node + 1, nodes.end(),
                       [&](const tn_node& node) { return names(node.inputs, node.input_count, in); });
 }
 

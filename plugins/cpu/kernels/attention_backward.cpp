@@ -102,14 +102,15 @@ class AttentionGradStep final : public Step {
   void turn(const Run& run, const HeadRows& from, int64_t matrix, int64_t query, double factor,
             T* to) const noexcept {
     if (count_at(query) < queries) std::memset(to, 0, static_cast<size_t>(form_.width) * queries * sizeof(T));
-    attention_loops<T>().turn({.from = form_.template rows<const T>(run, from, matrix) + query * from.row,
-                               .from_row = from.row,
-                               .to = to,
-                               .to_row = queries,
-                               .rows = count_at(query),
-                               .columns = static_cast<uint32_t>(form_.width),
-                               .factor = static_cast<T>(factor),
-                               .factors = nullptr});
+    form_.template loops<T>().turn(
+        {.from = form_.template rows<const T>(run, from, matrix) + query * from.row,
+         .from_row = from.row,
+         .to = to,
+         .to_row = queries,
+         .rows = count_at(query),
+         .columns = static_cast<uint32_t>(form_.width),
+         .factor = static_cast<T>(factor),
+         .factors = nullptr});
   }
 
   void prepare(const Run& run, T* room, int64_t task) const noexcept {
@@ -145,7 +146,7 @@ class AttentionGradStep final : public Step {
       for (int64_t key = 0; key < form_.keys; key += most_keys) {
         const ScoreBlock<T> block = block_at(run, matrix, query, key, form_.keys, to);
         compute_scores(form_, block, scores);
-        attention_loops<T>().soften(scores, block.count, softmax);
+        form_.template loops<T>().soften(scores, block.count, softmax);
       }
       for (uint32_t q = 0; q < count_at(query); ++q) {
         if (!sees_no_key(softmax, q)) to.norm[q] = softmax.largest[q] + std::log2(softmax.sum[q]);
@@ -189,7 +190,7 @@ class AttentionGradStep final : public Step {
   // A block of keys and one of queries: what each adds to the other's gradient.
   void meet(const Run& run, const Room& room, int64_t matrix, const ScoreBlock<T>& block,
             const Prepared& with, T* dq) const noexcept {
-    const AttentionLoops<T>& loops = attention_loops<T>();
+    const AttentionLoops<T>& loops = form_.template loops<T>();
     const auto columns = static_cast<uint32_t>(padded_);
     compute_scores(form_, block, room.scores);
     // dy · vᵀ

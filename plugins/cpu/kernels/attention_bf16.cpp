@@ -146,7 +146,7 @@ class TilesStep final : public Step {
       products_.scores(tiles.keys + block.key * width_, room.queries, whole, width_, room.scores);
       const float scale = finish_scores(block, whole, room.scores);
       tile_soften(room.scores, whole, scale, softmax, room.shares);
-      if (block.key > 0) attention_loops<float>().shrink(room.sums, width_, softmax);
+      if (block.key > 0) form_.loops<float>().shrink(room.sums, width_, softmax);
       products_.sums(tiles.values + block.key * width_, room.shares, whole, width_, block.key > 0, room.sums);
     }
     if (visible == 0) std::fill_n(room.sums, width_ * tile_queries, 0.0f);
@@ -173,14 +173,14 @@ class TilesStep final : public Step {
     alignas(64) float inverse[tile_queries];
     for (uint32_t q = 0; q < tile_queries; ++q) inverse[q] = inverse_sum(softmax, q);
     if (o_.y.there()) {
-      attention_loops<float>().turn({.from = room.sums,
-                                     .from_row = tile_queries,
-                                     .to = room.rows,
-                                     .to_row = width_,
-                                     .rows = static_cast<uint32_t>(form_.width),
-                                     .columns = count,
-                                     .factor = 1,
-                                     .factors = inverse});
+      form_.loops<float>().turn({.from = room.sums,
+                                 .from_row = tile_queries,
+                                 .to = room.rows,
+                                 .to_row = width_,
+                                 .rows = static_cast<uint32_t>(form_.width),
+                                 .columns = count,
+                                 .factor = 1,
+                                 .factors = inverse});
       BF16* const y = form_.rows<BF16>(run, o_.y, matrix) + query * o_.y.row;
       const NarrowRow narrow = narrow_row(TN_DTYPE_bf16);
       for (uint32_t q = 0; q < count; ++q)

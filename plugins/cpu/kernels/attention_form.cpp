@@ -16,14 +16,14 @@ void add_turned(const AttentionForm& form, const ScoreBlock<T>& block, T* scores
   const T* const from = block.mask + block.query * form.mask.row + block.key;
   for (uint32_t key = 0; key < block.count; key += lanes<T>) {
     const uint32_t columns = std::min(lanes<T>, block.count - key);
-    attention_loops<T>().turn({.from = from + key,
-                               .from_row = form.mask.row,
-                               .to = square,
-                               .to_row = queries_of<T>,
-                               .rows = block.queries,
-                               .columns = columns,
-                               .factor = static_cast<T>(log2_e),
-                               .factors = nullptr});
+    form.loops<T>().turn({.from = from + key,
+                          .from_row = form.mask.row,
+                          .to = square,
+                          .to_row = queries_of<T>,
+                          .rows = block.queries,
+                          .columns = columns,
+                          .factor = static_cast<T>(log2_e),
+                          .factors = nullptr});
     T* const to = scores + key * queries_of<T>;
     for (uint32_t i = 0; i < columns * queries_of<T>; ++i) to[i] += square[i];
   }
@@ -60,17 +60,17 @@ void mask_scores(const AttentionForm& form, const ScoreBlock<T>& block, T* score
 
 template <class T>
 void compute_scores(const AttentionForm& form, const ScoreBlock<T>& block, T* scores) noexcept {
-  attention_loops<T>().multiply({.a = block.keys,
-                                 .a_row = block.key_row,
-                                 .a_depth = 1,
-                                 .b = block.turned,
-                                 .b_depth = queries_of<T>,
-                                 .c = scores,
-                                 .c_row = queries_of<T>,
-                                 .rows = block.count,
-                                 .columns = queries_of<T>,
-                                 .depth = static_cast<uint32_t>(form.width),
-                                 .accumulate = false});
+  form.loops<T>().multiply({.a = block.keys,
+                            .a_row = block.key_row,
+                            .a_depth = 1,
+                            .b = block.turned,
+                            .b_depth = queries_of<T>,
+                            .c = scores,
+                            .c_row = queries_of<T>,
+                            .rows = block.count,
+                            .columns = queries_of<T>,
+                            .depth = static_cast<uint32_t>(form.width),
+                            .accumulate = false});
   mask_scores(form, block, scores);
 }
 

@@ -28,6 +28,12 @@ struct AttentionForm {
   bool causal;
   HeadRows mask{};  // a row for each query; broadcast dims have strides of 0
   int64_t mask_key = 0;
+  Isa built_for = isa();
+
+  template <class T>
+  const AttentionLoops<T>& loops() const noexcept {
+    return attention_loops<T>(built_for);
+  }
 
   // Keys that the query sees are [0, …): all, or those before the last query's share of them.
   int64_t visible(int64_t query) const noexcept {

@@ -55,7 +55,7 @@ class AttentionStep final : public Step {
 
   void attend(const Run& run, const Room& room, int64_t matrix, int64_t query) const noexcept {
     const auto count = static_cast<uint32_t>(std::min<int64_t>(queries, form_.queries - query));
-    const AttentionLoops<T>& loops = attention_loops<T>();
+    const AttentionLoops<T>& loops = form_.template loops<T>();
     const auto width = static_cast<uint32_t>(form_.width);
     if (count < queries) std::memset(room.turned, 0, width * queries * sizeof(T));
     loops.turn({.from = form_.template rows<const T>(run, o_.q, matrix) + query * o_.q.row,
@@ -105,14 +105,14 @@ class AttentionStep final : public Step {
     alignas(64) T inverse[queries];
     for (uint32_t q = 0; q < queries; ++q) inverse[q] = inverse_sum(softmax, q);
     if (o_.y.there()) {
-      attention_loops<T>().turn({.from = room.sums,
-                                 .from_row = queries,
-                                 .to = form_.template rows<T>(run, o_.y, matrix) + query * o_.y.row,
-                                 .to_row = o_.y.row,
-                                 .rows = static_cast<uint32_t>(form_.width),
-                                 .columns = count,
-                                 .factor = 1,
-                                 .factors = inverse});
+      form_.template loops<T>().turn({.from = room.sums,
+                                      .from_row = queries,
+                                      .to = form_.template rows<T>(run, o_.y, matrix) + query * o_.y.row,
+                                      .to_row = o_.y.row,
+                                      .rows = static_cast<uint32_t>(form_.width),
+                                      .columns = count,
+                                      .factor = 1,
+                                      .factors = inverse});
     }
     if (!o_.log.there()) return;
     float* const log = form_.template rows<float>(run, o_.log, matrix);

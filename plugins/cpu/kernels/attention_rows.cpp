@@ -227,16 +227,16 @@ struct Slopes : Columns<T, bytes> {
 };
 
 template <class T>
-AttentionLoops<T> chosen() noexcept {
+AttentionLoops<T> attention_loops_of(Isa of) noexcept {
   AttentionLoops<T> out{.multiply = Multiply<T, 4, 2, 16>::run,
-                        .turn = widest<Turn<T>>(),
-                        .soften = widest<Soften<T, 64>::run, Soften<T, 32>::run, Soften<T, 16>::run>(),
-                        .shrink = widest<Shrink<T, 64>::run, Shrink<T, 32>::run, Shrink<T, 16>::run>(),
-                        .slope = widest<Slopes<T, 64>::run, Slopes<T, 32>::run, Slopes<T, 16>::run>()};
+                        .turn = widest<Turn<T>>(of),
+                        .soften = widest<Soften<T, 64>::run, Soften<T, 32>::run, Soften<T, 16>::run>(of),
+                        .shrink = widest<Shrink<T, 64>::run, Shrink<T, 32>::run, Shrink<T, 16>::run>(of),
+                        .slope = widest<Slopes<T, 64>::run, Slopes<T, 32>::run, Slopes<T, 16>::run>(of)};
 #if defined(__x86_64__)
-  if (runs_avx512())
+  if (of >= Isa::avx512)
     out.multiply = Compilations<Multiply<T, 12, 2, 64>, void(const Product<T>&)>::avx512;
-  else if (runs_avx2())
+  else if (of >= Isa::avx2)
     out.multiply = Compilations<Multiply<T, 6, 2, 32>, void(const Product<T>&)>::avx2;
 #endif
   return out;
@@ -245,12 +245,11 @@ AttentionLoops<T> chosen() noexcept {
 }  // namespace
 
 template <class T>
-const AttentionLoops<T>& attention_loops() noexcept {
-  static const AttentionLoops<T> loops = chosen<T>();
-  return loops;
+const AttentionLoops<T>& attention_loops(Isa of) noexcept {
+  return widest_table<attention_loops_of<T>>(of);
 }
 
-template const AttentionLoops<float>& attention_loops<float>() noexcept;
-template const AttentionLoops<double>& attention_loops<double>() noexcept;
+template const AttentionLoops<float>& attention_loops<float>(Isa) noexcept;
+template const AttentionLoops<double>& attention_loops<double>(Isa) noexcept;
 
 }  // namespace tenon::cpu

@@ -5,6 +5,8 @@
 // Invariant: a row of queries is `queries_of<T>` long, whether or not there are so many.
 #pragma once
 
+#include "isa.hpp"
+
 #include <cstdint>
 
 namespace tenon::cpu {
@@ -71,8 +73,8 @@ struct AttentionLoops {
   void (*slope)(const Slope<T>& slope);
 };
 
-// Those that suit this processor. T is float or double. [any-thread; does not block; cannot fail]
+// T is float or double. [any-thread; does not block; cannot fail]
 template <class T>
-const AttentionLoops<T>& attention_loops() noexcept;
+const AttentionLoops<T>& attention_loops(Isa of) noexcept;
 
 }  // namespace tenon::cpu

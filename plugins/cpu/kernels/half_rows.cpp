@@ -48,18 +48,19 @@ struct PackBf16 {
 }  // namespace
 
 WidenRow widen_row(uint32_t dtype) noexcept {
-  static const WidenRow f16 = widest<Widen<F16>>(), bf16 = widest<Widen<BF16>>();
-  return dtype == TN_DTYPE_f16 ? f16 : dtype == TN_DTYPE_bf16 ? bf16 : nullptr;
+  return dtype == TN_DTYPE_f16    ? widest<Widen<F16>>()
+         : dtype == TN_DTYPE_bf16 ? widest<Widen<BF16>>()
+                                  : nullptr;
 }
 
 NarrowRow narrow_row(uint32_t dtype) noexcept {
-  static const NarrowRow f16 = widest<Narrow<F16>>(), bf16 = widest<Narrow<BF16>>();
-  return dtype == TN_DTYPE_f16 ? f16 : dtype == TN_DTYPE_bf16 ? bf16 : nullptr;
+  return dtype == TN_DTYPE_f16    ? widest<Narrow<F16>>()
+         : dtype == TN_DTYPE_bf16 ? widest<Narrow<BF16>>()
+                                  : nullptr;
 }
 
 NarrowRow pack_row(uint32_t dtype) noexcept {
-  static const NarrowRow bf16 = widest<PackBf16>();
-  return dtype == TN_DTYPE_bf16 ? bf16 : narrow_row(dtype);
+  return dtype == TN_DTYPE_bf16 ? widest<PackBf16>() : narrow_row(dtype);
 }
 
 }  // namespace tenon::cpu

@@ -54,7 +54,7 @@ class CrossEntropy final : public RowStep {
   }
 
   void lose(const Run& run, uint64_t row, const T* x, int64_t label, bool counts) const {
-    const LogSum sum = log_sum<T>(nullptr, x, shape().length);
+    const LogSum sum = log_sum<T>(loops_, nullptr, x, shape().length);
     const double log = std::log(sum.sum);
     if (T* const to = at(run, places_.log_sum); to != nullptr) to[row] = static_cast<T>(sum.greatest + log);
     if (T* const to = at(run, places_.loss); to != nullptr)
@@ -67,10 +67,11 @@ class CrossEntropy final : public RowStep {
       return;
     }
     const T dloss = at(run, places_.loss)[row], log = at(run, places_.log_sum)[row];
-    softmax_loops<T>().shares(dx, x, log, dloss, shape().length);
+    loops_.shares(dx, x, log, dloss, shape().length);
     dx[label] -= dloss;
   }
 
+  const SoftmaxLoops<T>& loops_ = softmax_loops<T>();
   bool backward_;
   int64_t ignored_;
   Chain in_, out_;

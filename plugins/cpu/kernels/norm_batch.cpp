@@ -68,7 +68,7 @@ class BatchNorm final : public ChannelStep {
                   uint64_t count) const override {
     Chain::Scratch scratch;
     Moments moments{static_cast<double>(count), sums.a, sums.b};
-    moments.join(norm_loops<T>().moments(read(run, from, n, scratch, false), n));
+    moments.join(loops_.moments(read(run, from, n, scratch, false), n));
     sums = {moments.mean, moments.spread};
   }
 
@@ -89,8 +89,8 @@ class BatchNorm final : public ChannelStep {
       for (; row < block_end; ++row)
         fold_period(run, row * period, length, T(1) / static_cast<T>(row - begin + 1), block_mean,
                     block_spread);
-      norm_loops<T>().join_each(mean, spread, block_mean, block_spread, static_cast<double>(begin - first),
-                                static_cast<double>(block_end - begin), length);
+      loops_.join_each(mean, spread, block_mean, block_spread, static_cast<double>(begin - first),
+                       static_cast<double>(block_end - begin), length);
     }
   }
 
@@ -99,14 +99,13 @@ class BatchNorm final : public ChannelStep {
     Chain::Scratch scratch;
     for (uint64_t done = 0; done < length; done += shape().tile) {
       const auto n = static_cast<uint32_t>(std::min(shape().tile, length - done));
-      norm_loops<T>().fold_each(mean + done, spread + done, read(run, from + done, n, scratch, false), weight,
-                                n);
+      loops_.fold_each(mean + done, spread + done, read(run, from + done, n, scratch, false), weight, n);
     }
   }
 
   void join_each(double* mean, double* spread, const double* more_mean, const double* more_spread,
                  double count, double more, uint64_t n) const override {
-    norm_loops<double>().join_each(mean, spread, more_mean, more_spread, count, more, n);
+    in_doubles_.join_each(mean, spread, more_mean, more_spread, count, more, n);
   }
 
   void finish(const Run& run, uint64_t channel, const ChannelSums& sums) const override {
@@ -151,7 +150,7 @@ class BatchNorm final : public ChannelStep {
     const T *centre = at(run, places_.centre) + channel, *slope = at(run, places_.slope) + channel,
             *level = at(run, places_.level) + channel;
     for (uint64_t i = 0; i < planes; ++i)
-      norm_loops<T>().normalise_run(y + i * n, x + i * n, centre[i], slope[i], level[i], n);
+      loops_.normalise_run(y + i * n, x + i * n, centre[i], slope[i], level[i], n);
     out_.write(run, from, all, out);
   }
 
@@ -162,12 +161,13 @@ class BatchNorm final : public ChannelStep {
                             at(run, places_.level) + position});
     Chain::Scratch in, out;
     const T* const x = read(run, from, n, in, true);
-    norm_loops<T>().normalise_each(static_cast<T*>(out_.target(run, from, out)), x,
-                                   at(run, places_.centre) + position, at(run, places_.slope) + position,
-                                   at(run, places_.level) + position, n);
+    loops_.normalise_each(static_cast<T*>(out_.target(run, from, out)), x, at(run, places_.centre) + position,
+                          at(run, places_.slope) + position, at(run, places_.level) + position, n);
     out_.write(run, from, n, out);
   }
 
+  const NormLoops<T>& loops_ = norm_loops<T>();
+  const NormLoops<double>& in_doubles_ = norm_loops<double>();
   uint32_t op_;
   double epsilon_, momentum_;
   Chain in_, out_;

@@ -98,16 +98,14 @@ class BatchNormGrad final : public ChannelStep {
   // n elements of one channel, and n from `position` in a period on.
   const T* let_through(const Run& run, const Operands& of, uint64_t channel, uint32_t n, T* to) const {
     if (!makes_again()) return of.g;
-    norm_loops<T>().let_through_run(to, of.g, of.x, at(run, given_.centre)[channel],
-                                    at(run, given_.slope)[channel], at(run, given_.level)[channel], least_,
-                                    n);
+    loops_.let_through_run(to, of.g, of.x, at(run, given_.centre)[channel], at(run, given_.slope)[channel],
+                           at(run, given_.level)[channel], least_, n);
     return to;
   }
   const T* let_through_each(const Run& run, const Operands& of, uint64_t position, uint32_t n, T* to) const {
     if (!makes_again()) return of.g;
-    norm_loops<T>().let_through_each(to, of.g, of.x, at(run, given_.centre) + position,
-                                     at(run, given_.slope) + position, at(run, given_.level) + position,
-                                     least_, n);
+    loops_.let_through_each(to, of.g, of.x, at(run, given_.centre) + position,
+                            at(run, given_.slope) + position, at(run, given_.level) + position, least_, n);
     return to;
   }
   static Operands operands(const Chain::Tiles& tiles) {
@@ -126,8 +124,8 @@ class BatchNormGrad final : public ChannelStep {
     Chain::Scratch scratch;
     Tile tile;
     const Operands operands = read_to_fold(run, from, n, scratch);
-    const Dots more = norm_loops<T>().dots(let_through(run, operands, channel, n, tile.of), operands.x,
-                                           at(run, places_.mean)[channel], n);
+    const Dots more = loops_.dots(let_through(run, operands, channel, n, tile.of), operands.x,
+                                  at(run, places_.mean)[channel], n);
     sums.a += more.sum;
     sums.b += more.product;
   }
@@ -142,8 +140,8 @@ class BatchNormGrad final : public ChannelStep {
       std::fill_n(block_sum, 2 * period, T(0));
       for (const uint64_t block_end = std::min(first + rows, end); first < block_end; ++first)
         fold_period(run, first * period, block_sum, block_product);
-      norm_loops<T>().add_each(sum, block_sum, period);
-      norm_loops<T>().add_each(product, block_product, period);
+      loops_.add_each(sum, block_sum, period);
+      loops_.add_each(product, block_product, period);
     }
   }
 
@@ -158,15 +156,15 @@ class BatchNormGrad final : public ChannelStep {
     for (uint64_t done = 0; done < length; done += shape().tile) {
       const auto n = static_cast<uint32_t>(std::min(shape().tile, length - done));
       const Operands operands = read_to_fold(run, from + done, n, scratch);
-      norm_loops<T>().dots_each(sum + done, product + done, let_through_each(run, operands, done, n, tile.of),
-                                operands.x, at(run, places_.centre) + done, n);
+      loops_.dots_each(sum + done, product + done, let_through_each(run, operands, done, n, tile.of),
+                       operands.x, at(run, places_.centre) + done, n);
     }
   }
 
   void join_each(double* sum, double* product, const double* more_sum, const double* more_product, double,
                  double, uint64_t n) const override {
-    norm_loops<double>().add_each(sum, more_sum, n);
-    norm_loops<double>().add_each(product, more_product, n);
+    in_doubles_.add_each(sum, more_sum, n);
+    in_doubles_.add_each(product, more_product, n);
   }
 
   void start(const Run& run) const override {
@@ -207,8 +205,8 @@ class BatchNormGrad final : public ChannelStep {
             *level = at(run, places_.level) + channel, *tilt = at(run, places_.tilt) + channel;
     for (uint64_t i = 0; i < planes; ++i) {
       const Operands plane{operands.g + i * n, operands.x + i * n};
-      norm_loops<T>().gradient_run(dx + i * n, let_through(run, plane, channel + i, n, tile.of), plane.x,
-                                   mean[i], slope[i], level[i], tilt[i], n);
+      loops_.gradient_run(dx + i * n, let_through(run, plane, channel + i, n, tile.of), plane.x, mean[i],
+                          slope[i], level[i], tilt[i], n);
     }
     out_.write(run, from, all, out);
   }
@@ -223,13 +221,15 @@ class BatchNormGrad final : public ChannelStep {
     Chain::Scratch in, out;
     Tile tile;
     const Operands operands = read_to_apply(run, from, n, in);
-    norm_loops<T>().gradient_each(static_cast<T*>(out_.target(run, from, out)),
-                                  let_through_each(run, operands, position, n, tile.of), operands.x,
-                                  at(run, places_.centre) + position, at(run, places_.slope) + position,
-                                  at(run, places_.level) + position, at(run, places_.tilt) + position, n);
+    loops_.gradient_each(static_cast<T*>(out_.target(run, from, out)),
+                         let_through_each(run, operands, position, n, tile.of), operands.x,
+                         at(run, places_.centre) + position, at(run, places_.slope) + position,
+                         at(run, places_.level) + position, at(run, places_.tilt) + position, n);
     out_.write(run, from, n, out);
   }
 
+  const NormLoops<T>& loops_ = norm_loops<T>();
+  const NormLoops<double>& in_doubles_ = norm_loops<double>();
   uint32_t op_;
   Chain in_, again_, out_;
   Joined folding_, applying_;

@@ -229,31 +229,35 @@ struct Each {
   };
 };
 
+template <class T>
+NormLoops<T> norm_loops_of(Isa of) noexcept {
+  using E = Each<T>;
+  return {
+      widest<moments<T, 64>, moments<T, 32>, moments<T, 16>>(of),
+      widest<squares<T, 64>, squares<T, 32>, squares<T, 16>>(of),
+      widest<dots<T, 64>, dots<T, 32>, dots<T, 16>>(of),
+      widest_of<E::template Fold>(of),
+      widest<join_each<T>>(of),
+      widest_of<E::template DotsOf>(of),
+      widest<add_each<T>>(of),
+      widest_of<E::template NormaliseRun>(of),
+      widest_of<E::template NormaliseEach>(of),
+      widest_of<E::template NormaliseRow>(of),
+      widest_of<E::template ScaleRow>(of),
+      widest_of<E::template LetThroughRun>(of),
+      widest_of<E::template LetThroughEach>(of),
+      widest_of<E::template GradientRun>(of),
+      widest_of<E::template GradientEach>(of),
+      widest<dots_row<T, 64>, dots_row<T, 32>, dots_row<T, 16>>(of),
+      widest_of<E::template GradientRow>(of),
+  };
+}
+
 }  // namespace
 
 template <class T>
 const NormLoops<T>& norm_loops() noexcept {
-  using E = Each<T>;
-  static const NormLoops<T> loops = {
-      widest<moments<T, 64>, moments<T, 32>, moments<T, 16>>(),
-      widest<squares<T, 64>, squares<T, 32>, squares<T, 16>>(),
-      widest<dots<T, 64>, dots<T, 32>, dots<T, 16>>(),
-      widest_of<E::template Fold>(),
-      widest<join_each<T>>(),
-      widest_of<E::template DotsOf>(),
-      widest<add_each<T>>(),
-      widest_of<E::template NormaliseRun>(),
-      widest_of<E::template NormaliseEach>(),
-      widest_of<E::template NormaliseRow>(),
-      widest_of<E::template ScaleRow>(),
-      widest_of<E::template LetThroughRun>(),
-      widest_of<E::template LetThroughEach>(),
-      widest_of<E::template GradientRun>(),
-      widest_of<E::template GradientEach>(),
-      widest<dots_row<T, 64>, dots_row<T, 32>, dots_row<T, 16>>(),
-      widest_of<E::template GradientRow>(),
-  };
-  return loops;
+  return widest_table<norm_loops_of<T>>();
 }
 
 template const NormLoops<float>& norm_loops<float>() noexcept;

@@ -86,26 +86,27 @@ class RowNorm final : public RowStep {
   double variance(const T* x, double& mean) const {
     Moments all;
     for (uint64_t done = 0; done < shape().length; done += in_.tile())
-      all.join(norm_loops<T>().moments(x + done, std::min<uint64_t>(in_.tile(), shape().length - done)));
+      all.join(loops_.moments(x + done, std::min<uint64_t>(in_.tile(), shape().length - done)));
     mean = all.count > 0 ? all.mean : std::numeric_limits<double>::quiet_NaN();
     return all.spread / all.count;
   }
   double square(const T* x) const {
     double all = 0;
     for (uint64_t done = 0; done < shape().length; done += in_.tile())
-      all += norm_loops<T>().squares(x + done, std::min<uint64_t>(in_.tile(), shape().length - done));
+      all += loops_.squares(x + done, std::min<uint64_t>(in_.tile(), shape().length - done));
     return all / static_cast<double>(shape().length);
   }
 
   void normalise(const Run& run, T* y, const T* x, T mean, T inverse) const {
     const T* const scale = at(run, places_.scale);
     if (centred_) {
-      norm_loops<T>().normalise_row(y, x, mean, inverse, scale, at(run, places_.bias), shape().length);
+      loops_.normalise_row(y, x, mean, inverse, scale, at(run, places_.bias), shape().length);
     } else {
-      norm_loops<T>().scale_row(y, x, inverse, scale, shape().length);
+      loops_.scale_row(y, x, inverse, scale, shape().length);
     }
   }
 
+  const NormLoops<T>& loops_ = norm_loops<T>();
   bool centred_;
   double epsilon_;
   Chain in_, out_;

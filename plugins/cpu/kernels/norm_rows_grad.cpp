@@ -69,8 +69,8 @@ class RowNormGrad final : public RowStep {
       std::fill_n(dbias, n, T(0));
       for (const uint64_t block_end = std::min(first + block, end); first < block_end; ++first)
         run_row(run, lane, first, dscale, dbias);
-      norm_loops<T>().add_each(sums(run, lane), dscale, n);
-      norm_loops<T>().add_each(sums(run, lane) + n, dbias, n);
+      loops_.add_each(sums(run, lane), dscale, n);
+      loops_.add_each(sums(run, lane) + n, dbias, n);
     }
   }
 
@@ -84,9 +84,8 @@ class RowNormGrad final : public RowStep {
             inverse = at(run, places_.inverse)[row];
     Dots dots;
     for (uint64_t done = 0; done < n; done += in_.tile()) {
-      const Dots more =
-          norm_loops<T>().dots_row(g + done, x + done, scale + done, mean, inverse, dscale + done,
-                                   dbias + done, std::min<uint64_t>(in_.tile(), n - done), n);
+      const Dots more = loops_.dots_row(g + done, x + done, scale + done, mean, inverse, dscale + done,
+                                        dbias + done, std::min<uint64_t>(in_.tile(), n - done), n);
       dots.sum += more.sum;
       dots.product += more.product;
     }
@@ -96,7 +95,7 @@ class RowNormGrad final : public RowStep {
             tilt = static_cast<T>(dots.product / count);
     if (last_) return last_.run(run, row * n, n, {g, x, scale, &mean, &inverse, &level, &tilt});
     T* const dx = static_cast<T*>(out_.target_row(run, row * n, room(run, lane, 2)));
-    norm_loops<T>().gradient_row(dx, g, x, scale, mean, inverse, level, tilt, n);
+    loops_.gradient_row(dx, g, x, scale, mean, inverse, level, tilt, n);
     out_.write_row(run, row * n, n, scratch, dx);
   }
 
@@ -119,6 +118,7 @@ class RowNormGrad final : public RowStep {
     }
   }
 
+  const NormLoops<T>& loops_ = norm_loops<T>();
   bool centred_;
   Chain in_, out_;
   Joined last_;

@@ -29,12 +29,11 @@ constexpr bool is_half = !std::is_same_v<T, Sum<T>>;
 template <class T>
 constexpr uint32_t half_dtype = std::is_same_v<T, F16> ? TN_DTYPE_f16 : TN_DTYPE_bf16;
 
-// A run of elements, and a run with gaps.
+// A run of elements, and a run with gaps. `row`: of halves.
 template <class T>
-void widen_to(Sum<T>* to, const T* from, int64_t n, int64_t step) noexcept {
+void widen_to(Sum<T>* to, const T* from, int64_t n, int64_t step, [[maybe_unused]] WidenRow row) noexcept {
   if constexpr (is_half<T>) {
-    static const WidenRow widen = widen_row(half_dtype<T>);
-    if (step == 1) return widen(from, to, static_cast<uint64_t>(n));
+    if (step == 1) return row(from, to, static_cast<uint64_t>(n));
     for (int64_t i = 0; i < n; ++i) to[i] = tenon::cpu::widen(from[i * step]);
   } else {
     if (step == 1) return std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T)), void();
@@ -42,11 +41,10 @@ void widen_to(Sum<T>* to, const T* from, int64_t n, int64_t step) noexcept {
   }
 }
 template <class T>
-void narrow_to(T* to, const Sum<T>* from, int64_t n, int64_t step) noexcept {
+void narrow_to(T* to, const Sum<T>* from, int64_t n, int64_t step, [[maybe_unused]] NarrowRow row) noexcept {
   if constexpr (is_half<T>) {
-    static const NarrowRow narrow = narrow_row(half_dtype<T>);
-    if (step == 1) return narrow(from, to, static_cast<uint64_t>(n));
-    for (int64_t i = 0; i < n; ++i) narrow(from + i, to + i * step, 1);
+    if (step == 1) return row(from, to, static_cast<uint64_t>(n));
+    for (int64_t i = 0; i < n; ++i) row(from + i, to + i * step, 1);
   } else {
     if (step == 1) return std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T)), void();
     for (int64_t i = 0; i < n; ++i) to[i * step] = from[i];
@@ -169,14 +167,14 @@ class PoolStep final : public Step {
     if (p_.backward) write_until(run, block, rows, p_.image.dims[2]);
   }
 
-  static void bring(const Run& run, const Plane& from, const Block& block, int64_t row, S* to) noexcept {
+  void bring(const Run& run, const Plane& from, const Block& block, int64_t row, S* to) const noexcept {
     each_run<const T>(run, from, block, row, [&](const T* memory, int64_t at, int64_t n, int64_t step) {
-      widen_to(to + at, memory, n, step);
+      widen_to(to + at, memory, n, step, widen_);
     });
   }
-  static void take(const Run& run, const Plane& to, const Block& block, int64_t row, const S* from) noexcept {
+  void take(const Run& run, const Plane& to, const Block& block, int64_t row, const S* from) const noexcept {
     each_run<T>(run, to, block, row, [&](T* memory, int64_t at, int64_t n, int64_t step) {
-      narrow_to(memory, from + at, n, step);
+      narrow_to(memory, from + at, n, step, narrow_);
     });
   }
 
@@ -206,16 +204,15 @@ class PoolStep final : public Step {
 
   // Window by window, for all channels of the block.
   void for_channels(const Rows& rows, int64_t p) const noexcept {
-    const PoolLoops<S>& loops = pool_loops<S>();
     const auto n = static_cast<uint64_t>(room_);
     for (int64_t q = 0; q < p_.windows.dims[3]; ++q) {
       const Taps<S> taps = taps_of(rows, p, q);
       S* const window = rows.windows + q * room_;
       if (!p_.backward)
-        p_.greatest ? loops.greatest(taps, window, n) : loops.mean(taps, window, share(p, q), n);
+        p_.greatest ? loops_.greatest(taps, window, n) : loops_.mean(taps, window, share(p, q), n);
       else if (taps.count > 0)  // else it has padding alone
-        p_.greatest ? loops.give_to_greatest(taps, window, n)
-                    : loops.give_to_all(taps, window, share(p, q), n);
+        p_.greatest ? loops_.give_to_greatest(taps, window, n)
+                    : loops_.give_to_all(taps, window, share(p, q), n);
     }
   }
   Taps<S> taps_of(const Rows& rows, int64_t p, int64_t q) const noexcept {
@@ -249,11 +246,11 @@ class PoolStep final : public Step {
 
   // Tap by tap, for all windows of the row.
   void fold_row(const Rows& rows, int64_t p) const noexcept {
-    const PoolLoops<S>& loops = pool_loops<S>();
     const int64_t step = p_.window.stride[1], width = p_.windows.dims[3];
     std::fill_n(rows.windows, width, p_.greatest ? -std::numeric_limits<S>::infinity() : S(0));
     each_tap(p, false, [&](int64_t h, int64_t q, int64_t w, int64_t n) {
-      (p_.greatest ? loops.fold_greatest : loops.fold_sum)(rows.windows + q, row(rows.seen, h) + w, step, n);
+      (p_.greatest ? loops_.fold_greatest : loops_.fold_sum)(rows.windows + q, row(rows.seen, h) + w, step,
+                                                             n);
     });
     for (int64_t q = 0; !p_.greatest && q < width; ++q) rows.windows[q] /= share(p, q);
   }
@@ -264,7 +261,7 @@ class PoolStep final : public Step {
     if (p_.greatest) return give_row_to_greatest(rows, p);
     for (int64_t q = 0; q < width; ++q) rows.windows[q] /= share(p, q);
     each_tap(p, true, [&](int64_t h, int64_t q, int64_t w, int64_t n) {
-      pool_loops<S>().give(row(rows.sums, h) + w, rows.windows + q, step, n);
+      loops_.give(row(rows.sums, h) + w, rows.windows + q, step, n);
     });
   }
 
@@ -284,8 +281,8 @@ class PoolStep final : public Step {
     std::fill_n(rows.best, width, -std::numeric_limits<S>::infinity());
     each_tap(p, false, [&](int64_t h, int64_t q, int64_t w, int64_t n) {
       const int64_t tap = (h - p_.window.start(0, p)) * taps + w - p_.window.start(1, q);
-      pool_loops<S>().find_greatest(rows.best + q, rows.where + q, static_cast<S>(tap), row(rows.seen, h) + w,
-                                    step, n);
+      loops_.find_greatest(rows.best + q, rows.where + q, static_cast<S>(tap), row(rows.seen, h) + w, step,
+                           n);
     });
     give_where(rows, p, first, end);
   }
@@ -308,6 +305,9 @@ class PoolStep final : public Step {
     }
   }
 
+  const PoolLoops<S>& loops_ = pool_loops<S>();
+  WidenRow widen_ = is_half<T> ? widen_row(half_dtype<T>) : nullptr;
+  NarrowRow narrow_ = is_half<T> ? narrow_row(half_dtype<T>) : nullptr;
   Pooling p_;
   int64_t room_;
   uint64_t lanes_ = 1;

@@ -120,16 +120,20 @@ TENON_CPU_LOOP void give(S* sums, const S* part, int64_t step, int64_t n) {
       });
 }
 
+template <class S>
+PoolLoops<S> pool_loops_of(Isa of) noexcept {
+  return {
+      widest<greatest_of<S>>(of), widest<mean_of<S>>(of),       widest<give_to_greatest<S>>(of),
+      widest<give_to_all<S>>(of), widest<fold_greatest<S>>(of), widest<find_greatest<S>>(of),
+      widest<fold_sum<S>>(of),    widest<give<S>>(of),
+  };
+}
+
 }  // namespace
 
 template <class S>
 const PoolLoops<S>& pool_loops() noexcept {
-  static const PoolLoops<S> loops = {
-      widest<greatest_of<S>>(), widest<mean_of<S>>(),       widest<give_to_greatest<S>>(),
-      widest<give_to_all<S>>(), widest<fold_greatest<S>>(), widest<find_greatest<S>>(),
-      widest<fold_sum<S>>(),    widest<give<S>>(),
-  };
-  return loops;
+  return widest_table<pool_loops_of<S>>();
 }
 
 template const PoolLoops<float>& pool_loops<float>() noexcept;

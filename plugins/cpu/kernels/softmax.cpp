@@ -61,29 +61,29 @@ class Softmax final : public RowStep {
     const uint64_t n = shape().length;
     if (op_ == TN_OP_softmax_grad) {
       ask_for_row(a + n, n * sizeof(T));
-      const auto product = static_cast<T>(softmax_loops<T>().dot(a, b, n));
+      const auto product = static_cast<T>(loops_.dot(a, b, n));
       return last_.run(run, from, n, {a, b, &product});
     }
     if (op_ == TN_OP_softmax) {
       ask_for_row(a + n, n * sizeof(T));
-      const auto factor = static_cast<T>(1 / log_sum(terms, a, n).sum);
+      const auto factor = static_cast<T>(1 / log_sum(loops_, terms, a, n).sum);
       return last_.run(run, from, n, {terms, &factor});
     }
-    const LogSum sum = log_sum<T>(nullptr, a, n);
+    const LogSum sum = log_sum<T>(loops_, nullptr, a, n);
     const auto greatest = static_cast<T>(sum.greatest), log = static_cast<T>(std::log(sum.sum));
     last_.run(run, from, n, {a, &greatest, &log});
   }
 
   // Of the gradient: a is dy, b is y.
   void compute(T* out, const T* a, const T* b) const {
-    const SoftmaxLoops<T>& loops = softmax_loops<T>();
     const uint64_t n = shape().length;
-    if (op_ == TN_OP_softmax_grad) return loops.gradient(out, a, b, static_cast<T>(loops.dot(a, b, n)), n);
-    if (op_ == TN_OP_softmax) return loops.scale(out, static_cast<T>(1 / log_sum(out, a, n).sum), n);
-    const LogSum sum = log_sum<T>(nullptr, a, n);
-    loops.shift(out, a, static_cast<T>(sum.greatest), static_cast<T>(std::log(sum.sum)), n);
+    if (op_ == TN_OP_softmax_grad) return loops_.gradient(out, a, b, static_cast<T>(loops_.dot(a, b, n)), n);
+    if (op_ == TN_OP_softmax) return loops_.scale(out, static_cast<T>(1 / log_sum(loops_, out, a, n).sum), n);
+    const LogSum sum = log_sum<T>(loops_, nullptr, a, n);
+    loops_.shift(out, a, static_cast<T>(sum.greatest), static_cast<T>(std::log(sum.sum)), n);
   }
 
+  const SoftmaxLoops<T>& loops_ = softmax_loops<T>();
   uint32_t op_;
   Chain in_, out_;
   Joined last_;

@@ -108,26 +108,29 @@ TENON_CPU_LOOP void shares(T* dx, const T* x, T shift, T factor, uint64_t n) {
   for (uint64_t i = 0; i < n; ++i) dx[i] = factor * fast_exp_of_negative(x[i] - shift);
 }
 
+template <class T>
+SoftmaxLoops<T> softmax_loops_of(Isa of) noexcept {
+  return {
+      widest<greatest<T, 64>, greatest<T, 32>, greatest<T, 16>>(of),
+      widest<exponentials<T, 64>, exponentials<T, 32>, exponentials<T, 16>>(of),
+      widest<sum_of_exponentials<T, 64>, sum_of_exponentials<T, 32>, sum_of_exponentials<T, 16>>(of),
+      widest<scale<T>>(of),
+      widest<shift<T>>(of),
+      widest<dot<T, 64>, dot<T, 32>, dot<T, 16>>(of),
+      widest<gradient<T>>(of),
+      widest<shares<T>>(of),
+  };
+}
+
 }  // namespace
 
 template <class T>
 const SoftmaxLoops<T>& softmax_loops() noexcept {
-  static const SoftmaxLoops<T> loops = {
-      widest<greatest<T, 64>, greatest<T, 32>, greatest<T, 16>>(),
-      widest<exponentials<T, 64>, exponentials<T, 32>, exponentials<T, 16>>(),
-      widest<sum_of_exponentials<T, 64>, sum_of_exponentials<T, 32>, sum_of_exponentials<T, 16>>(),
-      widest<scale<T>>(),
-      widest<shift<T>>(),
-      widest<dot<T, 64>, dot<T, 32>, dot<T, 16>>(),
-      widest<gradient<T>>(),
-      widest<shares<T>>(),
-  };
-  return loops;
+  return widest_table<softmax_loops_of<T>>();
 }
 
 template <class T>
-LogSum log_sum(T* terms, const T* x, uint64_t n) {
-  const SoftmaxLoops<T>& loops = softmax_loops<T>();
+LogSum log_sum(const SoftmaxLoops<T>& loops, T* terms, const T* x, uint64_t n) {
   const T top = loops.greatest(x, n);
   const double sum =
       terms != nullptr ? loops.exponentials(terms, x, top, n) : loops.sum_of_exponentials(x, top, n);
@@ -136,7 +139,8 @@ LogSum log_sum(T* terms, const T* x, uint64_t n) {
 
 template const SoftmaxLoops<float>& softmax_loops<float>() noexcept;
 template const SoftmaxLoops<double>& softmax_loops<double>() noexcept;
-template LogSum log_sum<float>(float* terms, const float* x, uint64_t n);
-template LogSum log_sum<double>(double* terms, const double* x, uint64_t n);
+template LogSum log_sum<float>(const SoftmaxLoops<float>& loops, float* terms, const float* x, uint64_t n);
+template LogSum log_sum<double>(const SoftmaxLoops<double>& loops, double* terms, const double* x,
+                                uint64_t n);
 
 }  // namespace tenon::cpu

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// softmax_loops.hpp: the arithmetic of softmax and its loss on runs of f32 or f64, in the best instruction set of the
-// processor.
+// softmax_loops.hpp: the arithmetic of softmax and its loss on runs of f32 or f64, in the widest instruction set that may be
+// used.
 //
 // Invariant: a loop's order of operations depends on the count alone.
 #pragma once
@@ -42,6 +42,6 @@ struct LogSum {
 };
 // Leaves e^(x − greatest) in `terms` unless that is nullptr.
 template <class T>
-LogSum log_sum(T* terms, const T* x, uint64_t n);
+LogSum log_sum(const SoftmaxLoops<T>& loops, T* terms, const T* x, uint64_t n);
 
 }  // namespace tenon::cpu

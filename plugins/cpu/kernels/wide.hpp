@@ -2,7 +2,7 @@
 // wide.hpp: one loop compiled for several instruction sets; the processor that runs it decides which.
 //
 //   struct Halve { static void run(float* x, uint64_t n) { … } };
-//   static const auto halve = widest<Halve>();
+//   const auto halve = widest<Halve>();
 //
 // Invariant: all compilations of a loop compute the same, bit for bit, unless its file allows contraction or the loop asks
 // for fused products (widest_of).
@@ -10,6 +10,8 @@
 
 #include "isa.hpp"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 // For functions that a loop calls: inlined, they are compiled for the loop's instruction set.
@@ -33,10 +35,10 @@ struct Compilations<Loop, Result(Arguments...)> {
     return Loop::run(arguments...);
   }
 #endif
-  static Function widest() noexcept {
+  static Function widest([[maybe_unused]] Isa of) noexcept {
 #if defined(__x86_64__)
-    if (runs_avx512()) return avx512;
-    if (runs_avx2()) return avx2;
+    if (of >= Isa::avx512) return avx512;
+    if (of >= Isa::avx2) return avx2;
 #endif
     return Loop::run;
   }
@@ -47,10 +49,10 @@ constexpr Compilations<Loop, Signature> compilations_of(Signature*) noexcept {
   return {};
 }
 
-// The compilation of Loop::run that suits this processor best. [any-thread; does not block; cannot fail]
+// The compilation of Loop::run for the widest instruction set that may be used. [any-thread; does not block; cannot fail]
 template <class Loop>
-auto widest() noexcept {
-  return decltype(compilations_of<Loop>(&Loop::run))::widest();
+auto widest(Isa of = isa()) noexcept {
+  return decltype(compilations_of<Loop>(&Loop::run))::widest(of);
 }
 
 // The same of a loop that is a function template's instance. [any-thread; does not block; cannot fail]
@@ -61,17 +63,17 @@ struct LoopOf<function> {
   static Result run(Arguments... arguments) { return function(arguments...); }
 };
 template <auto function>
-auto widest() noexcept {
-  return widest<LoopOf<function>>();
+auto widest(Isa of = isa()) noexcept {
+  return widest<LoopOf<function>>(of);
 }
 
 // The same of a loop that is written in values as wide as a register, so that the compiler splits none: for registers of 64, 32 and 16
 // bytes. [any-thread; does not block; cannot fail]
 template <auto in_64, auto in_32, auto in_16>
-auto widest() noexcept {
+auto widest([[maybe_unused]] Isa of = isa()) noexcept {
 #if defined(__x86_64__)
-  if (runs_avx512()) return &decltype(compilations_of<LoopOf<in_64>>(&LoopOf<in_64>::run))::avx512;
-  if (runs_avx2()) return &decltype(compilations_of<LoopOf<in_32>>(&LoopOf<in_32>::run))::avx2;
+  if (of >= Isa::avx512) return &decltype(compilations_of<LoopOf<in_64>>(&LoopOf<in_64>::run))::avx512;
+  if (of >= Isa::avx2) return &decltype(compilations_of<LoopOf<in_32>>(&LoopOf<in_32>::run))::avx2;
 #endif
   return &LoopOf<in_16>::run;
 }
@@ -79,13 +81,21 @@ auto widest() noexcept {
 // The same of a loop that is told whether products may be fused with sums: Loop<true> where the processor rounds both at
 // once, Loop<false> where it cannot. [any-thread; does not block; cannot fail]
 template <template <bool fused> class Loop>
-auto widest_of() noexcept {
+auto widest_of([[maybe_unused]] Isa of = isa()) noexcept {
   using Fused = decltype(compilations_of<Loop<true>>(&Loop<true>::run));
 #if defined(__x86_64__)
-  if (runs_avx512()) return &Fused::avx512;
-  if (runs_avx2()) return &Fused::avx2;
+  if (of >= Isa::avx512) return &Fused::avx512;
+  if (of >= Isa::avx2) return &Fused::avx2;
 #endif
   return static_cast<typename Fused::Function>(Loop<baseline_fuses>::run);
+}
+
+// make(isa), once for each instruction set: that of the widest that may be used. A kernel keeps what it was given as it was compiled.
+// [any-thread; does not block; cannot fail]
+template <auto make>
+const auto& widest_table(Isa of = isa()) noexcept {
+  static const std::array tables = {make(Isa::baseline), make(Isa::avx2), make(Isa::avx512)};
+  return tables[static_cast<size_t>(of)];
 }
 
 }  // namespace tenon::cpu

@@ -70,6 +70,25 @@ struct Nodes {
     return now;
   }
 
+  // The same, with the wanted value `to` in the place of the given one `from`, which the device has to honour.
+  std::vector<Tensor> run_in_place(Bench& bench, size_t from, size_t to) const {
+    FragmentBuilder f("nodes in place");
+    describe(f);
+    const std::vector<size_t> given = sorted(inputs), made = sorted(wanted);
+    const auto at = [](const std::vector<size_t>& list, size_t value) {
+      return static_cast<size_t>(std::find(list.begin(), list.end(), value) - list.begin());
+    };
+    f.alias(static_cast<uint32_t>(at(given, from)), static_cast<uint32_t>(at(made, to)));
+    REQUIRE(supports(bench.device, f.fragment()).alias_mask == 1);
+    std::vector<Tensor> now = values;
+    std::vector<const Tensor*> in;
+    std::vector<Tensor*> out;
+    for (const size_t i : given) in.push_back(&now[i]);
+    for (const size_t i : made) out.push_back(&now[i]);
+    bench.run(compile(bench.device, f.fragment()), in, out, std::pair(at(given, from), at(made, to)));
+    return now;
+  }
+
   std::vector<Tensor> run_apart(Bench& bench) const {
     std::vector<Tensor> now = values;
     for (const NodeOf& node : nodes) {

@@ -176,6 +176,38 @@ TEST_CASE("layer norm: the mean of a row with an infinity is that infinity, in r
   }
 }
 
+TEST_CASE(
+    "norms: loops are of the instruction set that a kernel was compiled for, whatever is opened after it") {
+  const std::vector<Strategy> ways = strategies();
+  const auto is_fused = [](const Strategy& way) { return way.isa == "avx2" && way.engine == "interpreter"; };
+  if (std::none_of(ways.begin(), ways.end(), is_fused))
+    TENON_SKIP("avx2", "this machine has no two instruction sets that round differently");
+  Random random(tenon::test::seed());
+  const Dims dims = {64, 130};
+  FragmentBuilder f("layer norm");
+  Tensor x(TN_DTYPE_f32, dims), scale(TN_DTYPE_f32, {130}), bias(TN_DTYPE_f32, {130});
+  for (Tensor* one : {&x, &scale, &bias}) randomize(*one, random, false);
+  const std::vector<uint32_t> in = {f.input(TN_DTYPE_f32, dims), f.input(TN_DTYPE_f32, {130}),
+                                    f.input(TN_DTYPE_f32, {130})};
+  f.node(TN_OP_layer_norm, in, {f.output(TN_DTYPE_f32, dims)}).integer("axes", 1).real("epsilon", 1e-5);
+  const auto run = [&](Bench& bench, const Kernel& kernel) {
+    Tensor y(TN_DTYPE_f32, dims);
+    bench.run(kernel, {&x, &scale, &bias}, {&y});
+    return y.bytes;
+  };
+  // SSE2 rounds a product and its sum, AVX2 has both in one.
+  Bench twice = bench_of({"interpreter", "sse2"});
+  const Kernel rounds_twice = compile(twice.device, f.fragment());
+  const std::vector<std::byte> before = run(twice, rounds_twice);
+  Bench once = bench_of({"interpreter", "avx2"});
+  const Kernel rounds_once = compile(once.device, f.fragment());
+  CHECK(run(once, rounds_once) != before);
+  CHECK(run(twice, rounds_twice) == before);
+  Bench again = bench_of({"interpreter", "sse2"});
+  CHECK(run(once, rounds_once) != before);
+  CHECK(run(again, compile(again.device, f.fragment())) == before);
+}
+
 TEST_CASE("norms: generated code and loops of one instruction set give the same bits") {
   const std::vector<Strategy> ways = strategies();
   size_t compared = 0;
@@ -342,5 +374,26 @@ TEST_CASE("batch norm: inference with its activation runs in place") {
     Tensor apart = given.x;
     bench.run(kernel, given.all(), {&apart});
     CHECK(bench.run_in_place(kernel, given.all(), {0})[0] == apart.bytes);
+  }
+}
+
+TEST_CASE("norms: what is written over an operand of a node that joined is what is written beside it") {
+  Random random(tenon::test::seed());
+  for (const Strategy& strategy : engines()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : float_dtypes) {
+      for (const Dims& dims : images) {
+        for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
+          WayBack back(random, dtype, dims, lies);
+          back.join(random).read_y(random).finish();
+          if (random() % 2 == 0) back.g.wanted.push_back(back.dz);
+          check_in_place(bench, back.g, back.dy, back.dx);
+          check_in_place(bench, back.g, back.y, back.dx);
+        }
+      }
+      const Nodes rows = residual_norm(random, dtype, {37, 130}, TN_OP_layer_norm, random() % 2 == 0);
+      check_in_place(bench, rows, rows.inputs[0], rows.nodes.back().out[0]);
+    }
   }
 }

@@ -134,4 +134,11 @@ inline void check_same(Bench& bench, const Nodes& g, bool one_step = true) {
   for (const size_t i : g.wanted) CHECK(fused[i].bytes == apart[i].bytes);
 }
 
+// The nodes in one launch make `out` in the place of `in`, and all they make is what they make beside it, bit for bit.
+inline void check_in_place(Bench& bench, const Nodes& g, size_t in, size_t out) {
+  CAPTURE(label(g.nodes.front().op, g.values[0].dtype, g.values[0].dims));
+  const std::vector<Tensor> apart = g.run_fused(bench), now = g.run_in_place(bench, in, out);
+  for (const size_t i : g.wanted) CHECK(now[i].bytes == apart[i].bytes);
+}
+
 }  // namespace cpu_test

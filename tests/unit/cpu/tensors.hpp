@@ -13,6 +13,7 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <random>
 #include <span>
 
@@ -255,8 +256,10 @@ struct Bench {
   Device device = open_device();
   Stream stream = make_stream(device);
 
-  // Runs a compiled fragment on inputs, and fills outputs. Memory has 64 guard bytes around each binding.
-  void run(tn_kernel* kernel, const std::vector<const Tensor*>& inputs, const std::vector<Tensor*>& outputs) {
+  // Runs a compiled fragment on inputs, and fills outputs. Memory has 64 guard bytes around each binding. `shared`: the input in whose
+  // place an output lies, and that output.
+  void run(tn_kernel* kernel, const std::vector<const Tensor*>& inputs, const std::vector<Tensor*>& outputs,
+           std::optional<std::pair<size_t, size_t>> shared = {}) {
     constexpr uint64_t guard = 64;
     std::vector<Memory> memories;
     std::vector<tn_span> bindings;
@@ -268,6 +271,7 @@ struct Bench {
     };
     for (const Tensor* tensor : inputs) bind(*tensor);
     for (const Tensor* tensor : outputs) bind(*tensor);
+    if (shared) bindings[inputs.size() + shared->second] = bindings[shared->first];
     const tn_kernel_info stated = info(kernel);
     const Memory workspace = allocate(device, stated.workspace_bytes);
     const tn_span room = span(workspace, 0, stated.workspace_bytes);
@@ -276,7 +280,8 @@ struct Bench {
       const tn_span& binding = bindings[inputs.size() + i];
       copy(stream, host_span(outputs[i]->bytes.data(), binding.bytes), binding);
       std::vector<std::byte> whole(binding.bytes + 2 * guard);
-      copy(stream, host_span(whole.data(), whole.size()), span(memories[inputs.size() + i], 0, whole.size()));
+      const size_t lies = shared && shared->second == i ? shared->first : inputs.size() + i;
+      copy(stream, host_span(whole.data(), whole.size()), span(memories[lies], 0, whole.size()));
       drain(stream);  // a pageable destination is whole no earlier
       for (uint64_t k = 0; k < guard; ++k) {
         REQUIRE(whole[k] == std::byte{0xC3});
