@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // floor_player.cpp: what the sums and the bytes of an all-reduce cost when nobody waits: the limit on one host.
 //
-// Invariant: each float is read once from every rank's memory and written once to it, by one rank.
+// Invariant: each float is read once from every rank's memory and written once to it, by one rank; every processor does its ranks'
+// shares in turn, so that no more of them fit into its caches than in a sum.
 #include "players.hpp"
 #include "sums.hpp"
 
@@ -77,9 +78,12 @@ class FloorPlayer final : public Player {
   float* memory() override { return arrays_[seat_.rank]; }
   void all_reduce(float* data, size_t count) override {
     const size_t at = static_cast<size_t>(data - memory());
+    if (seat_.rank >= seat_.processors) return;
     const size_t share = (count / seat_.size + 15) / 16 * 16;
-    const size_t begin = std::min(count, seat_.rank * share), end = std::min(count, begin + share);
-    add_all(arrays_.data(), seat_.size, at + begin, at + (seat_.rank + 1 == seat_.size ? count : end));
+    for (uint32_t rank = seat_.rank; rank < seat_.size; rank += seat_.processors) {
+      const size_t begin = std::min(count, rank * share), end = std::min(count, begin + share);
+      add_all(arrays_.data(), seat_.size, at + begin, at + (rank + 1 == seat_.size ? count : end));
+    }
   }
   void barrier() override {
     const uint64_t mine = arrived_->fetch_add(1) / seat_.size;

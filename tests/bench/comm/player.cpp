@@ -142,17 +142,19 @@ int enter(const std::string& path, uint32_t rank) {
   return -1;
 }
 
-void bind_to_processor(uint32_t rank) {
+uint32_t bind_to_processor(uint32_t rank) {
   cpu_set_t given, own;
-  if (sched_getaffinity(0, sizeof given, &given) != 0) return;
-  uint32_t turn = rank % static_cast<uint32_t>(CPU_COUNT(&given));
+  if (sched_getaffinity(0, sizeof given, &given) != 0) return 1;
+  const auto processors = static_cast<uint32_t>(CPU_COUNT(&given));
+  uint32_t turn = rank % processors;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &given) || turn-- != 0) continue;
     CPU_ZERO(&own);
     CPU_SET(cpu, &own);
     sched_setaffinity(0, sizeof own, &own);
-    return;
+    break;
   }
+  return processors;
 }
 
 }  // namespace bench

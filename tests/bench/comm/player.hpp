@@ -67,7 +67,7 @@ void play(int socket, Player& player, uint32_t rank, uint32_t size);
 // Joins the conductor that listens at `path`. -1: it does not. [one thread; may block]
 int enter(const std::string& path, uint32_t rank);
 
-// This rank's processor: the one of its number, or, where there are fewer, in turn.
-void bind_to_processor(uint32_t rank);
+// This rank's processor: the one of its number, or, where there are fewer, in turn. Of how many it is one.
+uint32_t bind_to_processor(uint32_t rank);
 
 }  // namespace bench

@@ -14,6 +14,7 @@ namespace bench {
 // `host` and `address` are of one host among several, each with a network of its own; empty: all are on this one.
 struct Seat {
   uint32_t rank = 0, size = 1;
+  uint32_t processors = 1;  // that the ranks share
   std::string meeting{}, floor{};
   std::string host{}, address{};
 };
@@ -30,7 +31,8 @@ std::unique_ptr<Player> tenon_hierarchy(const Seat& seat);
 // Gloo's ring and its hypercube, over TCP on loopback. Empty: this build has no Gloo.
 std::unique_ptr<Player> gloo_player(const Seat& seat);
 inline constexpr uint32_t gloo_ways = 2;
-// No collective: each rank sums its share of all ranks' memory and writes it to all, and nobody waits for anybody.
+// No collective: each rank sums its share of all ranks' memory and writes it to all, and nobody waits for anybody. Where ranks share a
+// processor, one of them does their shares in turn.
 std::unique_ptr<Player> floor_player(const Seat& seat);
 
 }  // namespace bench

@@ -31,14 +31,14 @@ std::vector<std::string> command_of(const std::string& who, const Seat& seat) {
 
 int play_here(char** words) {
   const std::string who = words[0], socket = words[1];
-  const Seat seat{.rank = static_cast<uint32_t>(std::stoul(words[2])),
-                  .size = static_cast<uint32_t>(std::stoul(words[3])),
-                  .meeting = words[4],
-                  .floor = text_of(words[5]),
-                  .host = text_of(words[6]),
-                  .address = text_of(words[7])};
+  Seat seat{.rank = static_cast<uint32_t>(std::stoul(words[2])),
+            .size = static_cast<uint32_t>(std::stoul(words[3])),
+            .meeting = words[4],
+            .floor = text_of(words[5]),
+            .host = text_of(words[6]),
+            .address = text_of(words[7])};
   if (!seat.host.empty() && !tenon::test::Networks::enter(seat.host).ok()) return 1;
-  bind_to_processor(seat.rank);
+  seat.processors = bind_to_processor(seat.rank);
   const auto player = who == "gloo"        ? gloo_player(seat)
                       : who == "floor"     ? floor_player(seat)
                       : who == "hierarchy" ? tenon_hierarchy(seat)
