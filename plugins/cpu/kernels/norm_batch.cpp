@@ -119,7 +119,7 @@ class BatchNorm final : public ChannelStep {
     double mean = sums.a, inverse = 0;
     if (op_ == TN_OP_batch_norm_train) {
       const double variance = count > 0 ? sums.b / count : 0;
-      finish_running(run, channel, mean, variance * (count / (count - 1)));
+      finish_running(run, channel, mean, variance * (count > 1 ? count / (count - 1) : 1));
       mean = static_cast<double>(static_cast<T>(mean));
       inverse = static_cast<double>(static_cast<T>(1 / std::sqrt(variance + epsilon_)));
     } else {

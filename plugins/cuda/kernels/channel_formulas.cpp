@@ -24,10 +24,11 @@ class Formula {
     const uint32_t variance = compute(TN_OP_max, {spread, out_.number(0)});
     const uint32_t inverse = inverse_root(variance);
     const auto count = static_cast<double>(out_.count());
+    const double unbiased = count > 1 ? count / (count - 1) : 1;
     statistic(mean, 1);
     statistic(inverse, 2);
     statistic(running(3, mean), 3);
-    statistic(running(4, out_.scale(variance, count / (count - 1))), 4);
+    statistic(running(4, out_.scale(variance, unbiased)), 4);
     const uint32_t slope = compute(TN_OP_mul, {input(1), inverse});
     normalise(x, out_.keep(mean), out_.keep(slope));
   }

@@ -105,7 +105,7 @@ void backward(const Call& c, const Groups& g, const Operand* mean, const Operand
 void batch_norm_train(const Call& c) {
   const Groups g = Groups::channels(c.in[0]);
   const Moments m = forward(c, g);
-  const double keep = c.node.real("momentum"), unbiased = g.count() / (g.count() - 1);
+  const double keep = c.node.real("momentum"), unbiased = g.count() > 1 ? g.count() / (g.count() - 1) : 1;
   for (uint64_t n = 0; n < g.groups; ++n) {
     if (c.gives(3)) c.out[3].set(n, keep * c.in[3].real(n) + (1 - keep) * m.mean[n]);
     if (c.gives(4)) c.out[4].set(n, keep * c.in[4].real(n) + (1 - keep) * m.variance[n] * unbiased);

@@ -35,7 +35,10 @@ Shapes draw_role_shapes(Draw& draw) {
     out.param.assign(out.full.end() - axes, out.full.end());
   } else if (draw.row.family == Family::NORM) {
     out.full = draw.dims(4);
-    if (!asked) out.full[0] = std::max<int64_t>(out.full[0], 2);  // an unbiased variance needs two
+    // At times one value a channel: its variance is 0, and no factor makes it unbiased.
+    const bool alone = draw.choices.chance(4);
+    if (!asked && alone) out.full = {1, out.full[1], 1, 1};
+    if (!asked && !alone) out.full[0] = std::max<int64_t>(out.full[0], 2);
     out.param = {out.full[1]};
   } else {
     out.full = draw.any_dims(0, 3);

@@ -156,9 +156,8 @@ std::vector<Moments> forward(Job& job, const Groups& g) {
 void batch_norm_train(Job& job) {
   const Groups g = Groups::channels(job.dims(0));
   const std::vector<Moments> moments = forward(job, g);
-  const double keep = job.trial.real("momentum");
+  const double keep = job.trial.real("momentum"), unbiased = g.count() > 1 ? g.count() / (g.count() - 1) : 1;
   for (uint64_t n = 0; n < g.groups; ++n) {
-    const double unbiased = g.count() / (g.count() - 1);
     put(job, 3, n, keep * job.real(3, n) + (1 - keep) * moments[n].mean,
         std::fabs(keep * job.real(3, n)) + moments[n].size);
     put(job, 4, n, keep * job.real(4, n) + (1 - keep) * moments[n].variance * unbiased,

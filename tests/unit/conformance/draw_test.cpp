@@ -82,6 +82,20 @@ TEST_CASE("draw: the simplest choices make a legal trial of every op") {
   }
 }
 
+TEST_CASE("draw: images have one value a channel at times, and more most of the time") {
+  Random random(13);
+  int alone = 0;
+  const int rounds = 200;
+  for (int i = 0; i < rounds; ++i) {
+    Choices choices(random);
+    const Trial trial = draw_trial(*find_row("batch_norm_train"), TN_DTYPE_f32, Form::dense, 500, choices);
+    const std::vector<int64_t>& x = trial.inputs[0].dims;
+    alone += x[0] * x[2] * x[3] == 1 ? 1 : 0;
+  }
+  CHECK(alone > rounds / 10);
+  CHECK(alone < rounds / 2);
+}
+
 TEST_CASE("draw: in place, every op that may has an output in an input's place") {
   Random random(12);
   for (const Row& row : op_rows) {

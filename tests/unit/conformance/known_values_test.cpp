@@ -112,6 +112,21 @@ TEST_CASE("known values: windows") {
                 {{1, 1, 2, 2}}}) == Numbers{41, 63, 4, 6});
 }
 
+TEST_CASE("known values: running statistics take the unbiased variance, which is 0 of one value") {
+  const Tensor one = reals({1}, {1}), zero = reals({1}, {0}), before = reals({1}, {8});
+  const std::vector<AttributeValue> half = {real("epsilon", 0), real("momentum", 0.5)};
+  const auto variance = [&](const Numbers& x) {
+    const auto images = static_cast<int64_t>(x.size());
+    return result({"batch_norm_train",
+                   half,
+                   {reals({images, 1, 1, 1}, x), one, zero, zero, before},
+                   {{images, 1, 1, 1}, {1}, {1}, {1}, {1}}},
+                  4);
+  };
+  CHECK(variance({1, 3}) == Numbers{5});
+  CHECK(variance({3}) == Numbers{4});
+}
+
 TEST_CASE("known values: shares are exact however far the scores lie from 0") {
   const Tensor far = reals({4}, {-1e15, 1e15, 1e15, -INFINITY});
   CHECK(result({"softmax", {number("axis", 0)}, {far}, {{4}}}) == Numbers{0, 0.5, 0.5, 0});

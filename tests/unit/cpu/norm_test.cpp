@@ -317,6 +317,28 @@ TEST_CASE("batch norm: images without elements give statistics and nothing else"
 }
 
 TEST_CASE(
+    "batch norm: the variance of one value a channel is 0, and running statistics take it as any other") {
+  Random random(tenon::test::seed());
+  for (const Strategy& strategy : engines()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : float_dtypes) {
+      for (const int64_t channels : {1, 3, 70}) {
+        Nodes g = forward(random, dtype, {1, channels, 1, 1}, Lies::planes, true, TN_OP_relu);
+        const std::vector<Tensor> got = g.run_fused(bench);
+        const NodeOf& norm = g.nodes.front();
+        for (int64_t c = 0; c < channels; ++c) {
+          CHECK(got[norm.out[1]].at({c}) == got[norm.in[0]].at({0, c, 0, 0}));
+          const Number before = got[norm.in[4]].at({c}), now = got[norm.out[4]].at({c});
+          CHECK(std::fabs(now - Number(0.9) * before) <= Number(1e-6) * before);
+        }
+        check_same(bench, g);
+      }
+    }
+  }
+}
+
+TEST_CASE(
     "batch norm: running statistics are carried on where they lie, also where a node before reads them") {
   Bench bench;
   Random random(tenon::test::seed());

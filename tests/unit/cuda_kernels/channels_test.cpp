@@ -129,6 +129,20 @@ TEST_CASE(
   CHECK(!holds(last_wide(program), "static_cast<const f32*>(p.at[2])"));  // scale is in the slope
 }
 
+TEST_CASE("batch norm: the variance of one value a channel is multiplied by 1, and not by an infinity") {
+  const auto infinities = [](int64_t images) {
+    FragmentBuilder f;
+    std::vector<uint32_t> in{f.input(TN_DTYPE_f32, {images, 4, 1, 1})},
+        out{f.output(TN_DTYPE_f32, {images, 4, 1, 1})};
+    for (int i = 0; i < 4; ++i) in.push_back(f.input(TN_DTYPE_f32, {4}));
+    for (int i = 0; i < 4; ++i) out.push_back(f.output(TN_DTYPE_f32, {4}));
+    f.node(TN_OP_batch_norm_train, in, out).real("epsilon", 1e-5).real("momentum", 0.9);
+    const std::string source = written(f).source;
+    return count_of(source, "f32_of(0x7f800000u)") + count_of(source, "f64_of(0x7ff0000000000000ull)");
+  };
+  CHECK(infinities(1) == infinities(2));
+}
+
 TEST_CASE("batch norm: without elements there is nothing to launch but what channels are told of nothing") {
   FragmentBuilder none, empty;
   const auto norm = [](FragmentBuilder& f, int64_t images, int64_t channels) {

@@ -169,6 +169,19 @@ TEST_CASE("kernel: reductions and products") {
   CHECK(std::isnan(got[1]));
 }
 
+TEST_CASE("kernel: the variance of one value a channel is 0, and running statistics take it as any other") {
+  const World world(Options{});
+  const Device device = open_device();
+  FragmentBuilder f("one value");
+  std::vector<uint32_t> in{f.input(TN_DTYPE_f32, {1, 2, 1, 1})}, out{f.tensor(TN_DTYPE_f32, {1, 2, 1, 1})};
+  for (int i = 0; i < 4; ++i) in.push_back(f.input(TN_DTYPE_f32, {2}));
+  for (int i = 0; i < 3; ++i) out.push_back(f.tensor(TN_DTYPE_f32, {2}));
+  out.push_back(f.output(TN_DTYPE_f32, {2}));
+  f.node(TN_OP_batch_norm_train, in, out).real("epsilon", 1e-5).real("momentum", 0.5);
+  CHECK(run<float>(device, f.fragment(), {{3, -7}, {1, 1}, {0, 0}, {0, 0}, {4, 6}}, 2) ==
+        std::vector<float>{2, 3});
+}
+
 TEST_CASE("kernel: tensors of no elements and of rank 0") {
   const World world(Options{});
   const Device device = open_device();
