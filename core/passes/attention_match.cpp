@@ -16,8 +16,6 @@ namespace {
 using Node = Graph::Node;
 using Dims = std::vector<int64_t>;
 
-// What hides a score adds at most this to it, and at most a thousandth when it has been scaled.
-constexpr double hides = -1e9;
 // Nodes between softmax and a product.
 constexpr int most_after = 4, most_before = 8;
 
@@ -170,11 +168,14 @@ class Finder {
     }
     return why_of_types();
   }
-  std::string why_of_types() const {
+  std::string why_of_types() {
     const DType type = v_.dtype(m_.q);
     for (const uint32_t value : {m_.k, m_.v, m_.y}) {
       if (v_.dtype(value) != type) return v_.quoted(value) + " has another type than " + v_.quoted(m_.q);
     }
+    if (m_.mask != TN_ABSENT && v_.dtype(v_.before_cast(m_.mask)) == type) m_.mask = v_.before_cast(m_.mask);
+    if (m_.mask != TN_ABSENT && !v_.is_exact_in(m_.mask, type))
+      return "mask " + v_.quoted(m_.mask) + " would be rounded to " + std::string(name(type));
     return v_.why_rounded(path_, type);
   }
 

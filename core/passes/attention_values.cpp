@@ -10,6 +10,26 @@
 #include <array>
 
 namespace tenon::passes {
+namespace {
+
+// What hides is as good when it is rounded, which moves it by a hundredth at most, or to -∞.
+bool is_exact(double number, DType type) {
+  std::array<std::byte, sizeof(double)> kept{};
+  graph::write_element(type, number, kept.data());
+  const double held = graph::read_element(type, kept.data());
+  return held == number || (number <= hides && held <= 0.99 * hides);
+}
+
+bool all_exact(const Graph::ValueInfo& constant, DType type) {
+  const size_t width = bits(constant.spec.dtype) / 8;
+  for (size_t at = 0; at + width <= constant.constant.size(); at += width) {
+    if (!is_exact(graph::read_element(constant.spec.dtype, constant.constant.data() + at), type))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Values::Values(const Graph& graph) : g_(graph), is_output_(graph.values().size()) {
   for (const Graph::Output& output : graph.outputs()) is_output_[output.value] = true;
@@ -63,6 +83,18 @@ std::string Values::why_rounded(std::span<const uint32_t> values, DType type) co
       return quoted(value) + " is rounded to " + std::string(name(kept));
   }
   return "";
+}
+
+bool Values::is_exact_in(uint32_t mask, DType type) const {
+  const Graph::ValueInfo& info = g_.values()[mask];
+  if (info.spec.dtype == type) return true;
+  if (const auto same = number(mask)) return is_exact(*same, type);
+  if (info.role == Graph::Role::constant) return all_exact(info, type);
+  if (is_made_by(mask, Op::broadcast_to) || is_made_by(mask, Op::reshape))
+    return is_exact_in(node(maker(mask)).inputs[0], type);
+  if (!is_made_by(mask, Op::where)) return false;
+  const Graph::Node& chosen = node(maker(mask));
+  return is_exact_in(chosen.inputs[1], type) && is_exact_in(chosen.inputs[2], type);
 }
 
 std::optional<Values::Scaling> Values::scaling(uint32_t index) const {

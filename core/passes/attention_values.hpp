@@ -13,6 +13,9 @@
 
 namespace tenon::passes {
 
+// What hides a score puts at most this in its place or adds it, and at most a thousandth when it has been scaled.
+inline constexpr double hides = -1e9;
+
 // All of it: [any-thread; does not block; cannot fail]
 class Values {
  public:
@@ -41,6 +44,9 @@ class Values {
   bool flag(uint32_t node, const char* name) const;
   // Whether attribute `axis` of a softmax or its gradient is the last one.
   bool is_last_axis(uint32_t node) const;
+
+  // Whether `type` holds every number that a mask can have, what hides as something that hides, too.
+  bool is_exact_in(uint32_t mask, DType type) const;
 
   // Which of these is neither of `type`, nor the f32 in which a half is computed, in words; "" when all are.
   std::string why_rounded(std::span<const uint32_t> values, DType type) const;

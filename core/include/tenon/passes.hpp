@@ -3,8 +3,8 @@
 //
 // Invariant: a pass that succeeds gives a valid graph with the outputs of the one it was given (but for updates that it was
 // told to stop) and equal numbers in them: exactly (a zero may change its sign under pad), for amp as if every value had
-// been rounded to the type it has now, and for attention but for the order of its sums. What was asked for and could not be done is a
-// Note.
+// been rounded to the type it has now, and for attention but for the order of its sums, in rows that see a key and hide no NaN or ∞
+// (AttentionOptions). What was asked for and could not be done is a Note.
 #pragma once
 
 #include <tenon/graph.hpp>
@@ -92,8 +92,12 @@ struct AmpOptions {
 
 // softmax(q · kᵀ · scale + mask) · v, where it is written as two products with a softmax between, becomes one attention, and the way
 // back through it one attention_grad: scores, shares and their gradients are never in memory. Of rank 4 and 3; the scale before the
-// mask, which is read in the type of q; where() with -1e9 or less is a mask, too, under which a row that sees nothing is 0. Dropout of the
-// shares, and whoever else reads them, keep them.
+// mask; where() with -1e9 or less is a mask, too. Dropout of the shares, whoever else reads them, and a mask that the type of q does
+// not hold, keep them. Numbers are equal but for the order of sums, except in two kinds of rows:
+//   - One that sees nothing, all of it hidden by where() or by adding what is -∞ in the type of q, is 0 and gives gradients of 0.
+//     As products it is NaN, or the mean of v.
+//   - One in which where() hides a score that is NaN or ∞ may be NaN. where() replaces the score, attention adds -∞ to it.
+// Scores that are seen are taken to lie far above what hides.
 struct AttentionOptions {
   // Asked for each attention and attention_grad, and for the products and softmaxes that they replace, once for equal ones. What it refuses,
   // or predicts to take as long as those, stays as it was. Without it everything is taken. [the thread of the pass; may fail]

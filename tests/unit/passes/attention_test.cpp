@@ -2,8 +2,11 @@
 // Attention written as products with a softmax between: what becomes one node, and why elsewhere it does not.
 #include "rewriting.hpp"
 
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <span>
 
 using namespace tenon;
 using namespace tenon::test;
@@ -201,6 +204,52 @@ TEST_CASE("attention: what is added is a mask, and its gradient keeps the scores
   trained.output("dq", (*made)[0]);
   trained.output("dbias", (*made)[1]);
   stays(trained, "is read by sum");
+}
+
+TEST_CASE(
+    "attention: an f32 mask beside halves is taken where they hold it, and keeps the products where not") {
+  const auto with = [](DType half, const std::function<Value(Graph&)>& mask) {
+    Graph g;
+    const auto rows = [&](const char* name, int64_t count) {
+      return g.input(name, {half, {1, heads, count, depth}});
+    };
+    const Value scores = g.matmul(rows("q", queries), rows("k", keys), {{"transpose_b", int64_t{1}}});
+    const Value shares = g.named("shares").softmax(g.add(g.cast(scores, f32), mask(g)));
+    g.output("y", g.named("y").matmul(g.cast(shares, half), rows("v", keys)));
+    return g;
+  };
+  const auto number = [](Graph& g, double value) { return g.constant({f32, {}}, value); };
+  const auto shown = [](Graph& g) { return g.input("shown", {boolean, {queries, keys}}); };
+  const auto numbers = [](Graph& g, float first) {
+    std::array<float, keys> all{first, -std::numeric_limits<float>::infinity(), -1e9F, -0.5F, 0};
+    return g.constant("mask", {f32, {keys}}, std::as_bytes(std::span(all)));
+  };
+  for (const DType half : {f16, bf16}) {
+    CAPTURE(name(half));
+    for (const std::function<Value(Graph&)>& held : std::vector<std::function<Value(Graph&)>>{
+             [&](Graph& g) {
+               return g.cast(g.input("mask", {half, {queries, keys}}), f32);
+             },
+             [&](Graph& g) { return g.where(shown(g), number(g, 0), number(g, -1e9)); },
+             [&](Graph& g) {
+               return g.broadcast_to(number(g, -3.5), {queries, keys});
+             },
+             [&](Graph& g) { return numbers(g, 1.5F); }}) {
+      const Graph after = done(passes::attention(with(half, held))).graph;
+      CHECK(count(after, Op::attention) == 1);
+      CHECK(after.values()[node_of(after, Op::attention).inputs[3]].spec.dtype == half);
+    }
+    const std::string to(name(half));
+    stays(with(half,
+               [](Graph& g) {
+                 return g.input("mask", {f32, {queries, keys}});
+               }),
+          "mask 'mask' would be rounded to " + to);
+    stays(with(half, [&](Graph& g) { return numbers(g, 0.1F); }), "mask 'mask' would be rounded to " + to);
+    stays(with(half,
+               [&](Graph& g) { return g.named("mask").where(shown(g), number(g, 0.1), number(g, -1e9)); }),
+          "mask 'mask' would be rounded to " + to);
+  }
 }
 
 TEST_CASE("attention: scores that somebody sees, thins, bends or scales with their mask stay") {
