@@ -96,11 +96,12 @@ void AbortRelay::run() {
   }
 }
 
-// Whether there is work, and none of it has come or gone on since this was asked last.
+// Whether some stream has work of which nothing has ended since this was asked last, whatever the others do. Of one whose newest
+// work was not recorded only submits tell whether it goes on.
 bool AbortRelay::stands_still() {
   const std::lock_guard lock(mutex_);
-  bool waits = false, moved = flight_.groups() != groups_;
-  groups_ = flight_.groups();
+  const bool submitted = std::exchange(groups_, flight_.groups()) != groups_;
+  bool still = false;
   std::erase_if(courses_, [&](Course& course) {
     runtime::Timeline& line = *course.line;
     const runtime::Pin pin(line);
@@ -111,13 +112,13 @@ bool AbortRelay::stands_still() {
       return false;  // it has failed, which is told
     const bool some = line.unrecorded.load(std::memory_order_acquire) != 0;
     const uint64_t recorded = line.recorded.load(std::memory_order_acquire);
-    waits |= some || reached < recorded;
-    moved |= reached != course.reached || recorded != course.recorded;
-    course.reached = reached;
-    course.recorded = recorded;
+    const bool held = course.waits && reached == course.reached;
+    still |= held && (reached < course.recorded || (recorded == course.recorded && !submitted));
+    course = {
+        .line = course.line, .recorded = recorded, .reached = reached, .waits = some || reached < recorded};
     return false;
   });
-  return waits && !moved;
+  return still;
 }
 
 // Its part ends after the cause is known, so that whoever is told of the end is told the cause.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // abort_relay.hpp: carries an abort to the other ranks of a communicator, by the store that they met on.
 //
-// A plugin's abort need not reach further than its own rank. So who aborts says so in the store first; and a rank whose work has
-// stood still for 0.1 s looks there, again and again at intervals that double up to 0.5 s. Where work goes on nobody looks.
+// A plugin's abort need not reach further than its own rank. So who aborts says so in the store first; and a rank of which
+// a stream has stood still for 0.1 s looks there, again and again at intervals that double up to 0.5 s. Where all work goes on nobody
+// looks.
 // Invariant: the entry is written once, so all ranks name the one that aborted first, also those that heard of it by their plugin.
 #pragma once
 
@@ -42,7 +43,8 @@ class AbortRelay {
  private:
   struct Course {
     runtime::Hold line{};
-    uint64_t recorded = 0, reached = 0;
+    uint64_t recorded = 0, reached = 0;  // when it was asked last
+    bool waits = false;                  // there was work then
   };
 
   void run();
