@@ -11,22 +11,29 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto first_pause = 100ms, longest_pause = 500ms;
-constexpr auto longest_answer = 500ms;  // of the store, which may be a network away, or gone
+constexpr auto brief_pause = 200ms;  // the longest at first, while it may be found out that ranks never go on
+constexpr auto brief = 3s;
+constexpr const char* entry = "/aborted";  // behind a communicator's key
+constexpr char mismatch = '=';             // begins what is told of one, where else a rank's number stands
+constexpr auto longest_answer = 500ms;     // of the store, which may be a network away, or gone
 
 }  // namespace
 
 AbortRelay::AbortRelay(const detail::CommState& comm, const Flight& flight, std::function<void()> end)
     : store_(comm.store),
-      place_(comm.key + "/aborted"),
+      place_(comm.key + entry),
       told_("communicator '" + comm.options.name + "', rank " + std::to_string(comm.rank) + ": rank "),
       rank_(comm.rank),
       flight_(flight),
-      end_(std::move(end)) {}
+      end_(std::move(end)),
+      inquest_(comm, flight) {
+  thread_ = std::thread([this] { run(); });
+}
 
 void AbortRelay::follow(runtime::Timeline& line) {
+  inquest_.seat.carry(line);
   const std::lock_guard lock(mutex_);
   courses_.push_back({.line = runtime::Hold(&line)});
-  if (!thread_.joinable() && !over_) thread_ = std::thread([this] { run(); });
 }
 
 // Whoever was quicker has the entry, and is the cause of what follows here, too.
@@ -43,7 +50,10 @@ void AbortRelay::tell() noexcept {
 void AbortRelay::name(Error& abort) const noexcept {
   try {
     const std::lock_guard lock(mutex_);
-    if (first_) abort.message = told_ + *first_ + " aborted";
+    if (!first_) return;
+    const bool differs = first_->starts_with(mismatch);
+    abort.message = differs ? first_->substr(1) : told_ + *first_ + " aborted";
+    if (differs) abort.code = TN_MISMATCH;
   } catch (const std::bad_alloc&) {  // then the plugin's words serve
   }
 }
@@ -70,12 +80,14 @@ void AbortRelay::leave() noexcept {
   }
   changed_.notify_all();
   if (last.joinable()) last.join();
+  inquest_.seat.leave();
   const std::lock_guard lock(mutex_);
   courses_.clear();
 }
 
 void AbortRelay::run() {
   auto pause = first_pause;
+  auto since = Inquest::Time::max();  // when it last began to look
   for (;;) {
     bool asked = false;
     {
@@ -84,16 +96,36 @@ void AbortRelay::run() {
       if (over_) return;
       asked = std::exchange(asked_, false);
     }
-    if (!asked && !stands_still()) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool stands = stands_still(), time = inquest_.is_time(stands, now);
+    if (!asked && !stands && !time) {
       pause = first_pause;
+      since = Inquest::Time::max();
       continue;
     }
     look();
+    if (time) find_out(now);
     const std::lock_guard lock(mutex_);
     if (asked) answered_ = true;
     if (first_) return;
-    pause = std::min(2 * pause, longest_pause);
+    since = std::min(since, now);
+    pause = std::min(2 * pause, now - since < brief ? brief_pause : longest_pause);
   }
+}
+
+// What is found is told, and then looked for, as another may have been first.
+void AbortRelay::find_out(Inquest::Time now) noexcept try {
+  {
+    const std::lock_guard lock(mutex_);
+    if (first_) return;
+  }
+  const auto verdict = inquest_.hold(now);
+  if (!verdict) return;
+  for (const std::string& key : verdict->keys)
+    static_cast<void>(
+        store_.state()->set(key + entry, mismatch + verdict->message, base::Deadline(longest_answer)));
+  look();
+} catch (const std::bad_alloc&) {  // then the plugin's timeout ends it
 }
 
 // Whether some stream has work of which nothing has ended since this was asked last, whatever the others do. Of one whose newest

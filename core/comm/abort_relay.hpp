@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// abort_relay.hpp: carries an abort to the other ranks of a communicator, by the store that they met on.
+// abort_relay.hpp: carries an abort, and a mismatch, to the other ranks of a communicator, by the store that they met on.
 //
 // A plugin's abort need not reach further than its own rank. So who aborts says so in the store first; and a rank of which
 // a stream has stood still for 0.1 s looks there, again and again at intervals that double up to 0.5 s. Where all work goes on nobody
-// looks.
+// looks. Ranks that stand still find out whether they ever go on (inquest.hpp); what they find ends the communicator as an abort does.
 // Invariant: the entry is written once, so all ranks name the one that aborted first, also those that heard of it by their plugin.
 #pragma once
 
 #include "comm/comm_state.hpp"
 #include "comm/flight.hpp"
+#include "comm/inquest.hpp"
 #include "runtime/timeline.hpp"
 
 #include <atomic>
@@ -33,10 +34,12 @@ class AbortRelay {
   void follow(runtime::Timeline& line);
   // Tells the others that this rank aborts. Takes half a second at most. [any-thread; may block; cannot fail]
   void tell() noexcept;
-  // Names in `abort`, a failure with TN_ABORTED, who was the first, where that is known. [any-thread; does not block; cannot fail]
+  // Makes of `abort`, a failure with TN_ABORTED, its cause where that is known: who was the first, or a TN_MISMATCH. [any-thread; does not block; cannot fail]
   void name(Error& abort) const noexcept;
   // As `name`. False: it is being found out; ask again, true within a second. [any-thread; does not block; cannot fail]
   bool settled(Error& abort) noexcept;
+  // Is told of submits. Lives as long as this.
+  Inquest& inquest() noexcept { return inquest_; }
   // Looks no more. [any-thread; may block; cannot fail]
   void leave() noexcept;
 
@@ -48,6 +51,7 @@ class AbortRelay {
   };
 
   void run();
+  void find_out(Inquest::Time now) noexcept;
   bool stands_still();
   void look();
 
@@ -56,11 +60,12 @@ class AbortRelay {
   const uint32_t rank_;
   const Flight& flight_;
   const std::function<void()> end_;
+  Inquest inquest_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Course> courses_;
-  std::optional<std::string> first_;  // the rank that aborted first, in words
+  std::optional<std::string> first_;  // what was told first: the rank that aborted, or a mismatch
   bool over_ = false;
   bool asked_ = false, answered_ = false;  // who was first, after an abort that is known
   uint64_t groups_ = 0;

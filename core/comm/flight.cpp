@@ -76,6 +76,13 @@ Flight::Operation Flight::at(uint64_t index) const noexcept {
   return std::bit_cast<Operation>(words);
 }
 
+void Flight::count(uint32_t kind, int32_t peer, uint64_t by) noexcept {
+  const size_t size = messages_.size() / 2;
+  if (peer < 0 || static_cast<size_t>(peer) >= size) return;  // it will be refused
+  std::atomic<uint64_t>& all = messages_[static_cast<size_t>(peer) + (kind == TN_COMM_RECV ? size : 0)];
+  all.store(all.load(std::memory_order_relaxed) + by, std::memory_order_release);
+}
+
 void Flight::note(std::span<const CommOp> group) noexcept {
   const uint64_t now = base::wall_tick_ns();
   const Noting noting(notes_);
@@ -83,7 +90,10 @@ void Flight::note(std::span<const CommOp> group) noexcept {
   uint64_t index = operations_.load(std::memory_order_relaxed);
   bool collective = false;
   for (const CommOp& op : group) {
-    collective |= !is_message(op.abi.kind);
+    if (is_message(op.abi.kind))
+      count(op.abi.kind, op.abi.peer, 1);
+    else
+      collective = true;
     put(index++, {.group = number,
                   .count = op.abi.count,
                   .at_ns = now,
@@ -102,6 +112,10 @@ void Flight::note(std::span<const CommOp> group) noexcept {
 
 void Flight::refused() noexcept {
   const Noting noting(notes_);
+  const uint64_t end = operations_.load(std::memory_order_relaxed);
+  if (latest_ > kept) miscounted_.store(true, std::memory_order_release);
+  for (uint64_t i = end - std::min(latest_, kept); i < end; ++i)
+    if (const Operation op = at(i); is_message(op.kind)) count(op.kind, op.peer, UINT64_MAX);
   groups_.store(groups_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
   operations_.store(operations_.load(std::memory_order_relaxed) - latest_, std::memory_order_release);
   if (std::exchange(latest_collective_, false))
@@ -119,6 +133,14 @@ Flight::Noted Flight::noted() const {
     out.operations.clear();
     const uint64_t end = operations_.load(std::memory_order_acquire);
     for (uint64_t i = end - std::min<uint64_t>(end, kept); i < end; ++i) out.operations.push_back(at(i));
+    out.sent.clear();
+    out.received.clear();
+    for (size_t i = 0; i < messages_.size() && !miscounted_.load(std::memory_order_acquire); ++i)
+      (i < messages_.size() / 2 ? out.sent : out.received)
+          .push_back(messages_[i].load(std::memory_order_acquire));
+    out.notes = before;
+    out.total = end;
+    out.accepted = accepted_.load(std::memory_order_acquire);
     if (notes_.load(std::memory_order_relaxed) == before) return out;
   }
 }

@@ -130,7 +130,9 @@ Status Native::create(const std::string& id) {
   handle_.store(handle);
   limits.size = sizeof(tn_comm_limits);
   TN_TRY(status_of(api_->limits(handle, &limits, &error), error));
-  if (size > 1) relay_.emplace(*this, flight_, [this] { static_cast<void>(give_up()); });
+  if (size == 1) return {};
+  flight_.count_messages(size);
+  relay_.emplace(*this, flight_, [this] { static_cast<void>(give_up()); });
   return {};
 }
 
@@ -146,17 +148,32 @@ Status Native::submit(Stream& stream, std::span<const CommOp> group, std::option
   if (!line.healthy()) return detail::stream_poison(line);
   static_assert(sizeof(CommOp) == sizeof(tn_comm_op));
   line.touch();
-  if (runtime::call_witness(runtime::timeline_of(line), self_) && relay_)
-    relay_->follow(runtime::timeline_of(line));
+  attend(runtime::timeline_of(line));
   flight_.note(group);
   tn_error error = no_error();
   const int32_t code = api_->submit(handle, line.handle, reinterpret_cast<const tn_comm_op*>(group.data()),
                                     static_cast<uint32_t>(group.size()), &error);
-  if (code == TN_OK) return {};
+  if (code == TN_OK) {
+    flight_.accepted();
+    return {};
+  }
   Status failed = named(detail::stream_failure(line, code, error));
   if (ended(failed.error())) return failed;
   flight_.refused();
+  if (relay_) relay_->inquest().refused();
   return failed;
+}
+
+// Before a group is noted that goes on `line`.
+void Native::attend(runtime::Timeline& line) {
+  std::weak_ptr<runtime::Witness> last;
+  const bool first = runtime::call_witness(line, self_, &last);
+  if (!relay_) return;
+  if (first) relay_->follow(line);
+  relay_->inquest().attend(line);
+  if (last.expired()) return;
+  const auto other = std::dynamic_pointer_cast<Native>(last.lock());
+  if (other && other->relay_) relay_->inquest().comes_behind(other->relay_->inquest().seat, line);
 }
 
 // Whether this communicator has ended, as `failure` of a stream may say; then what was done last is written down.

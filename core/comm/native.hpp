@@ -38,6 +38,7 @@ class Native final : public detail::CommState, public runtime::Witness {
   Result<std::string> make_id();
   Result<std::string> agree_on_id();
   Status enter();
+  void attend(runtime::Timeline& line);
   bool ended(const Error& failure) noexcept;
   // An abort, with the name of who was the first to abort where that is known.
   Status named(Status said) const;

@@ -5,6 +5,7 @@
 #include "runtime/device_state.hpp"
 #include "runtime/host_call.hpp"
 #include "runtime/stage.hpp"
+#include "runtime/stay.hpp"
 #include "runtime/timeline.hpp"
 
 namespace tenon {
@@ -25,6 +26,7 @@ Status waits_for_itself(const runtime::Timeline& line) {
 Status sync_value(runtime::Timeline& line, uint64_t value, const runtime::Deadline& deadline) {
   if (runtime::is_in_call_of(line) && line.reached.load(std::memory_order_acquire) < value)
     return waits_for_itself(line);
+  const runtime::Stay::Here here(line, value, deadline);
   Status why;
   for (;;) {
     switch (runtime::judge(line, value, deadline, why)) {

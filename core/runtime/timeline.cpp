@@ -140,11 +140,12 @@ void drop(Timeline& line) noexcept {
 
 Timeline::~Timeline() { delete poison.load(); }
 
-bool call_witness(Timeline& line, const std::weak_ptr<Witness>& witness) {
+bool call_witness(Timeline& line, const std::weak_ptr<Witness>& witness, std::weak_ptr<Witness>* last) {
   const auto is_it = [&](const std::weak_ptr<Witness>& known) {
     return !known.owner_before(witness) && !witness.owner_before(known);
   };
   if (is_it(line.latest_witness)) return false;
+  if (last != nullptr) *last = line.latest_witness;
   line.latest_witness = witness;
   const std::lock_guard lock(line.witness_mutex);
   std::erase_if(line.witnesses, [](const auto& known) { return known.expired(); });

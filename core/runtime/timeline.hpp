@@ -143,8 +143,10 @@ bool finished(Timeline& line, uint64_t value, const Deadline& deadline) noexcept
 void raise(Timeline& line, uint64_t value) noexcept;
 
 // From now on `witness` is asked why work of `line` failed. Locks and counts nothing for the one that was called last. True for one
-// that was not called before. [stream's thread; does not block; cannot fail]
-bool call_witness(Timeline& line, const std::weak_ptr<Witness>& witness);
+// that was not called before. `last`, where it is asked for: the one that was called last, when it is another.
+// [stream's thread; does not block; cannot fail]
+bool call_witness(Timeline& line, const std::weak_ptr<Witness>& witness,
+                  std::weak_ptr<Witness>* last = nullptr);
 // Turns `failure` of `line` into what its witnesses know. False: one of them does not know yet, and `deadline` has passed.
 // [any-thread, no lock held; blocks as the deadline says; cannot fail]
 bool find_cause(Timeline& line, Error& failure, const Deadline& deadline);

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // abort_relay_test.cpp: an abort reaches ranks that nothing but the store connects.
 //
-// The communicators here are pairs of the cpu plugin: a rank, and one that never comes. So work does not end by itself, and the plugin
-// carries nothing from one rank to another. Invariant: what a rank is told of another it was told by the core.
+// Invariant: what a rank is told of another it was told by the core.
+#include "apart.hpp"
 #include "detection.hpp"
-#include "ranks.hpp"
-
-#include "runtime/device_state.hpp"
 
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <mutex>
 
 using namespace comm_test;
 
@@ -19,84 +15,14 @@ namespace {
 
 constexpr Timeout limit = std::chrono::seconds(20);
 
-// The device's own tables, and those who never come.
-struct Apart {
-  const tn_comm_api* own = nullptr;
-  std::mutex mutex{};
-  std::vector<tn_comm*> absent{};
-};
-Apart& apart() {
-  static Apart* const all = new Apart;
-  return *all;
-}
-
-int32_t create(tn_device* device, uint32_t, uint32_t, const void*, uint64_t bytes,
-               const tn_comm_options* options, tn_comm** out, tn_error* error) {
-  const tn_comm_api& own = *apart().own;
-  std::vector<char> id(bytes);
-  tn_comm_options later = *options;
-  later.flags |= TN_COMM_NON_BLOCKING;
-  tn_comm* other = nullptr;
-  int32_t code = own.make_id(device, id.data(), bytes, error);
-  if (code == TN_OK) code = own.create(device, 1, 2, id.data(), bytes, &later, &other, error);
-  if (code == TN_OK) code = own.create(device, 0, 2, id.data(), bytes, options, out, error);
-  const std::lock_guard lock(apart().mutex);
-  if (other != nullptr) apart().absent.push_back(other);
-  return code;
-}
-
-// Nobody waits for a broadcast here.
-int32_t submit(tn_comm* comm, tn_stream* stream, const tn_comm_op* ops, uint32_t, tn_error* error) {
-  if (ops->kind == TN_COMM_BROADCAST) return TN_OK;
-  const CommOp barrier = CommOp::barrier();
-  return apart().own->submit(comm, stream, &barrier.abi, 1, error);
-}
-
-// A cpu device with such communicators.
-class PairsOnly {
- public:
-  PairsOnly() {
-    Result<Runtime> opened = comm_test::runtime();
-    REQUIRE_MESSAGE(opened.ok(), opened.message());
-    tenon_ = *opened;
-    Result<Device> cpu = tenon_.device("cpu");
-    REQUIRE_MESSAGE(cpu.ok(), cpu.message());
-    plugin_ = *cpu->state()->plugin;
-    apart().own = plugin_.comm;
-    table_ = *plugin_.comm;
-    table_.create = create;
-    table_.submit = submit;
-    plugin_.comm = &table_;
-    auto made =
-        tenon::runtime::open_device({.plugin = &plugin_, .name = "apart:0", .log = cpu->state()->log});
-    REQUIRE_MESSAGE(made.ok(), made.message());
-    device = Device(*made);
-  }
-  ~PairsOnly() {
-    for (tn_comm* const comm : std::exchange(apart().absent, {})) apart().own->destroy(comm, 0, nullptr);
-  }
-  Result<Rank> rank(uint32_t r, CommOptions options = {.timeout = limit}) {
-    return join(device, store, r, 4, std::move(options));
-  }
-
- private:
-  Runtime tenon_{};
-  tn_plugin plugin_{};
-  tn_comm_api table_{};
-
- public:
-  Device device;
-  Store store = Store::in_process();
-};
-
 }  // namespace
 
 TEST_CASE("abort relay: every rank that waits is told who aborted, where only the store connects them") {
-  PairsOnly world;
+  PairsOnly world(limit);
   std::atomic<uint32_t> in{0};
   Detection abort;
   const auto told = as_threads(4, [&](uint32_t rank) -> Status {
-    Rank r = TN_TRY(world.rank(rank));
+    Rank r = TN_TRY(world.rank(rank, 4));
     TN_TRY(r.comm.barrier(r.stream));
     ++in;
     Status said;
@@ -121,12 +47,12 @@ TEST_CASE("abort relay: every rank that waits is told who aborted, where only th
 }
 
 TEST_CASE("abort relay: a stream that goes on hides none that stands still") {
-  PairsOnly world;
+  PairsOnly world(limit);
   std::atomic<uint32_t> in{0};
   std::atomic<bool> over{false};
   Detection abort;
   const auto told = as_threads(2, [&](uint32_t rank) -> Status {
-    Rank r = TN_TRY(world.rank(rank));
+    Rank r = TN_TRY(world.rank(rank, 4));
     Stream busy = TN_TRY(world.device.stream({.name = "busy"}));
     const Buffer data = TN_TRY(world.device.allocate(busy, 64));
     TN_TRY(r.comm.broadcast(busy, data, f32, 0));
@@ -138,15 +64,19 @@ TEST_CASE("abort relay: a stream that goes on hides none that stands still") {
       return r.stream.sync(limit);
     }
     Status went;
+    const auto turn = [&]() -> Status {
+      TN_TRY(busy.fill(data));
+      return busy.sync(limit);
+    };
     std::thread works([&] {
-      while (went.ok() && !over) went = busy.fill(data), went = went.ok() ? busy.sync(limit) : went, ++in;
+      while (went.ok() && !over) ++in, went = turn();
     });
     const Status end = r.stream.sync(limit);
     abort.told();
     over = true;
     works.join();
     if (!went.ok()) return Status(TN_INTERNAL, "the busy stream failed: " + std::string(went.message()));
-    return end;
+    return Status(end.error());
   });
   abort.print("abort, beside a stream that goes on,");
   CHECK(abort.seconds() < 5);  // of 20, on a busy machine
@@ -154,10 +84,10 @@ TEST_CASE("abort relay: a stream that goes on hides none that stands still") {
 }
 
 TEST_CASE("abort relay: of two ranks that abort the first one is named by all") {
-  PairsOnly world;
+  PairsOnly world(limit);
   std::atomic<uint32_t> in{0};
   const auto told = as_threads(4, [&](uint32_t rank) -> Status {
-    Rank r = TN_TRY(world.rank(rank));
+    Rank r = TN_TRY(world.rank(rank, 4));
     TN_TRY(r.comm.barrier(r.stream));
     ++in;
     while (in < 4) std::this_thread::yield();
@@ -174,10 +104,10 @@ TEST_CASE("abort relay: of two ranks that abort the first one is named by all") 
 }
 
 TEST_CASE("abort relay: a communicator that failed has its own cause, whoever aborts it then") {
-  PairsOnly world;
+  PairsOnly world(limit);
   std::atomic<uint32_t> in{0};
   const auto told = as_threads(2, [&](uint32_t rank) -> Status {
-    Rank r = TN_TRY(world.rank(rank, {.timeout = std::chrono::milliseconds(rank == 0 ? 100 : 1'000)}));
+    Rank r = TN_TRY(world.rank(rank, 4, {.timeout = std::chrono::milliseconds(rank == 0 ? 100 : 1'000)}));
     TN_TRY(r.comm.barrier(r.stream));
     ++in;
     while (in < 2) std::this_thread::yield();
