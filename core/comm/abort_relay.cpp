@@ -47,19 +47,21 @@ void AbortRelay::tell() noexcept {
   }
 }
 
-void AbortRelay::name(Error& abort) const noexcept {
+void AbortRelay::name(Error& end) const noexcept {
   try {
+    if (end.code == TN_TIMEOUT || end.code == TN_PEER_LOST) return inquest_.name_absent(end);
+    if (end.code != TN_ABORTED) return;
     const std::lock_guard lock(mutex_);
     if (!first_) return;
     const bool differs = first_->starts_with(mismatch);
-    abort.message = differs ? first_->substr(1) : told_ + *first_ + " aborted";
-    if (differs) abort.code = TN_MISMATCH;
+    end.message = differs ? first_->substr(1) : told_ + *first_ + " aborted";
+    if (differs) end.code = TN_MISMATCH;
   } catch (const std::bad_alloc&) {  // then the plugin's words serve
   }
 }
 
-bool AbortRelay::settled(Error& abort) noexcept {
-  {
+bool AbortRelay::settled(Error& end) noexcept {
+  if (end.code == TN_ABORTED) {
     const std::lock_guard lock(mutex_);
     if (!first_ && !answered_ && !over_ && thread_.joinable()) {
       asked_ = true;
@@ -67,7 +69,7 @@ bool AbortRelay::settled(Error& abort) noexcept {
       return false;
     }
   }
-  name(abort);
+  name(end);
   return true;
 }
 

@@ -34,10 +34,11 @@ class AbortRelay {
   void follow(runtime::Timeline& line);
   // Tells the others that this rank aborts. Takes half a second at most. [any-thread; may block; cannot fail]
   void tell() noexcept;
-  // Makes of `abort`, a failure with TN_ABORTED, its cause where that is known: who was the first, or a TN_MISMATCH. [any-thread; does not block; cannot fail]
-  void name(Error& abort) const noexcept;
+  // Makes of `end`, a failure, its cause where that is known: of TN_ABORTED who was the first, or a TN_MISMATCH; of those whose time is
+  // over who did not come. [any-thread; does not block; cannot fail]
+  void name(Error& end) const noexcept;
   // As `name`. False: it is being found out; ask again, true within a second. [any-thread; does not block; cannot fail]
-  bool settled(Error& abort) noexcept;
+  bool settled(Error& end) noexcept;
   // Is told of submits. Lives as long as this.
   Inquest& inquest() noexcept { return inquest_; }
   // Looks no more. [any-thread; may block; cannot fail]

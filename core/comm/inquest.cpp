@@ -2,6 +2,8 @@
 // inquest.cpp: see inquest.hpp.
 #include "comm/inquest.hpp"
 
+#include "comm/words.hpp"
+
 #include <algorithm>
 #include <iterator>
 #include <new>
@@ -26,6 +28,8 @@ std::string place_of(const std::string& key, uint64_t round) {
 std::string place_of(const std::string& key, uint64_t round, uint32_t rank) {
   return place_of(key, round) + "/" + std::to_string(rank);
 }
+
+std::string begin_of(const std::string& name) { return "communicator '" + name + "': "; }
 
 }  // namespace
 
@@ -69,10 +73,13 @@ std::chrono::nanoseconds Inquest::patience() const noexcept {
 
 bool Inquest::is_time(bool stands, Time now) noexcept {
   if (const uint64_t notes = flight_.notes(); std::exchange(notes_, notes) != notes) notes_since_ = now;
-  if (!stands)
+  if (!stands && since_) {
     since_.reset();
-  else if (!since_)
-    since_ = now;
+    asked_absent_ = false;
+    const std::lock_guard lock(mutex_);
+    absent_.clear();
+  }
+  if (stands && !since_) since_ = now;
   const auto held = place();
   if (const uint64_t number = held ? held->number : 0; std::exchange(held_, number) != number || number == 0)
     held_since_ = number == 0 ? std::nullopt : std::optional(now);
@@ -101,12 +108,16 @@ std::optional<Standing> Inquest::standing(Time now) {
   return out;
 }
 
+// Rounds are opened one after the other, so their number is looked for in strides.
 uint64_t Inquest::newest(const std::string& key, uint64_t known) const {
   const auto opened = [&](uint64_t round) {
     const auto found = comm_.store.state()->look(place_of(key, round), base::Deadline(longest_answer));
     return found.ok() && *found;
   };
-  while (opened(known + 1)) ++known;
+  uint64_t stride = 1;
+  for (; opened(known + stride); stride *= 2) known += stride;
+  while ((stride /= 2) != 0)
+    if (opened(known + stride)) known += stride;
   return known;
 }
 
@@ -139,7 +150,28 @@ std::optional<Inquest::Verdict> Inquest::hold(Time now) {
   const auto own = standing(now);
   if (!own) return std::nullopt;
   say(*own, now);
+  if (!asked_absent_ && since_ && now - *since_ >= comm_.options.timeout / 2) find_absent();
   return judges_ != 0 && judges_ == round_ ? judge() : std::nullopt;
+}
+
+// Asked once, by every rank: each has an error of its own when its time is over.
+void Inquest::find_absent() {
+  asked_absent_ = true;
+  Assembly came{.key = comm_.key, .name = {}, .size = comm_.size, .ranks = {}};
+  read(came, round_);
+  std::vector<uint32_t> absent;
+  for (uint32_t rank = 0; rank < comm_.size; ++rank)
+    if (!came.ranks.contains(rank)) absent.push_back(rank);
+  const std::lock_guard lock(mutex_);
+  absent_ = std::move(absent);
+}
+
+void Inquest::name_absent(Error& late) const {
+  const std::lock_guard lock(mutex_);
+  if (absent_.empty()) return;
+  const std::string who = "; " + rank_words(absent_) + (absent_.size() == 1 ? " has" : " have") +
+                          " not said to wait, too: computing, stopped, or gone";
+  if (!late.message.ends_with(who)) late.message += who;
 }
 
 // What ranks have written that is not known yet.
@@ -175,13 +207,12 @@ std::vector<Assembly> Inquest::with_others() {
 
 std::optional<Inquest::Verdict> Inquest::judge() {
   read(assembly_, round_);
-  const std::string begin = "communicator '" + comm_.options.name + "': ";
   if (const std::string differ = difference(assembly_); !differ.empty())
-    return Verdict{.message = begin + differ, .keys = {comm_.key}};
+    return Verdict{.message = begin_of(comm_.options.name) + differ, .keys = {comm_.key}};
   const std::vector<Assembly> all = with_others();
   const Circle found = circle(all);
   if (found.words.empty()) return std::nullopt;
-  Verdict out{.message = begin + found.words};
+  Verdict out{.message = begin_of(all[found.assemblies.front()].name) + found.words};
   for (const size_t each : found.assemblies) out.keys.push_back(all[each].key);
   return out;
 }

@@ -49,6 +49,9 @@ class Inquest {
   // Takes part in the round, and judges where it is this one's. [the relay's thread; may block; may throw std::bad_alloc]
   std::optional<Verdict> hold(Time now);
 
+  // Adds to `late`, the end of this rank's waiting, who did not come. [any-thread; does not block; may throw std::bad_alloc]
+  void name_absent(Error& late) const;
+
   Seat seat;
 
  private:
@@ -57,6 +60,7 @@ class Inquest {
   std::optional<runtime::Stay::Place> place() const noexcept;
   void say(const Standing& own, Time now);
   std::optional<Verdict> judge();
+  void find_absent();
   void read(Assembly& assembly, uint64_t round) const;
   std::vector<Assembly> with_others();
   uint64_t newest(const std::string& key, uint64_t known) const;
@@ -69,6 +73,7 @@ class Inquest {
   mutable std::mutex mutex_;
   std::shared_ptr<runtime::Stay> stay_;    // of that thread
   std::deque<Standing::Behind> behind_{};  // by the order of streams
+  std::vector<uint32_t> absent_{};         // had written nothing when half of the time was over
   std::atomic<bool> captured_{false};  // groups that may run as often as they like, so nobody can count them
 
   // The relay's thread alone.
@@ -77,7 +82,8 @@ class Inquest {
   Time notes_since_{}, said_at_{};
   uint64_t round_ = 0, said_ = 0,
            judges_ = 0;  // the newest; the last written to; the one that was opened here
-  uint64_t told_ = 0;    // how often it wrote
+  bool asked_absent_ = false;
+  uint64_t told_ = 0;  // how often it wrote
   std::chrono::nanoseconds again_{};
   Standing own_{};
   Assembly assembly_{};

@@ -193,7 +193,7 @@ bool Native::ended(const Error& failure) noexcept {
 
 // An abort is told by the rank that ends because of it, too; the store knows which was first.
 bool Native::settled(Error& failure) noexcept {
-  if (failure.code == TN_ABORTED && relay_ && !relay_->settled(failure)) return false;
+  if (ends_communicators(failure.code) && relay_ && !relay_->settled(failure)) return false;
   ended(failure);
   return true;
 }
@@ -221,7 +221,7 @@ Status Native::asked(int32_t (*ask)(tn_comm*, tn_error*)) {
 }
 
 Status Native::named(Status said) const {
-  if (said.code() != TN_ABORTED || !relay_) return said;
+  if (!ends_communicators(said.code()) || !relay_) return said;
   Error failure = said.error();
   relay_->name(failure);
   return Status(std::move(failure));

@@ -40,7 +40,7 @@ class Native final : public detail::CommState, public runtime::Witness {
   Status enter();
   void attend(runtime::Timeline& line);
   bool ended(const Error& failure) noexcept;
-  // An abort, with the name of who was the first to abort where that is known.
+  // An end, with its cause where that is known.
   Status named(Status said) const;
   // TN_INVALID once it was destroyed.
   Result<tn_comm*> living() const;
