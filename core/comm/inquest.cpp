@@ -5,7 +5,6 @@
 #include "comm/words.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <new>
 #include <utility>
 
@@ -19,8 +18,8 @@ constexpr uint64_t patient_after = 64;  // statements: what is slow by nature le
 constexpr std::chrono::nanoseconds first_again = 2s, longest_again = 8s;
 constexpr std::chrono::nanoseconds soonest_again = 400ms;  // after something has changed
 constexpr std::chrono::nanoseconds surely_taken = 1s;      // who refuses a group does so before it waits
-constexpr std::chrono::nanoseconds longest_answer = 500ms;
-constexpr size_t kept_behind = 64, most_assemblies = 8;
+constexpr std::chrono::nanoseconds longest_reply = 500ms;
+constexpr size_t most_assemblies = 8;
 
 std::string place_of(const std::string& key, uint64_t round) {
   return key + "/standing/" + std::to_string(round);
@@ -46,19 +45,18 @@ void Inquest::note_submit(runtime::Timeline& line) noexcept try {
 } catch (const std::bad_alloc&) {  // then it is not known where the thread is held
 }
 
-void Inquest::comes_behind(const Seat& other, const runtime::Timeline& line) noexcept try {
-  auto behind = other.before(flight_.groups() + 1, line, seat);
-  if (!behind || behind->other == 0) return;
+void Inquest::comes_behind(const Seat& other, const runtime::Timeline& line) noexcept {
+  auto mark = other.before(flight_.groups() + 1, line, seat);
+  if (!mark) return;
   const std::lock_guard lock(mutex_);
-  behind_.push_back(*std::move(behind));
-  if (behind_.size() > kept_behind) behind_.pop_front();
-} catch (const std::bad_alloc&) {  // then less is found
+  marks_[marked_++ % marks_.size()] = *std::move(mark);
 }
 
 void Inquest::refused() noexcept {
   const uint64_t groups = flight_.groups();
   const std::lock_guard lock(mutex_);
-  std::erase_if(behind_, [&](const Standing::Behind& each) { return each.group > groups; });
+  for (Seat::Mark& mark : marks_)
+    if (mark.group > groups) mark = {};
 }
 
 std::optional<runtime::Stay::Place> Inquest::place() const noexcept {
@@ -98,8 +96,8 @@ std::optional<Standing> Inquest::standing(Time now) {
   if (held) behind = seat.behind(noted.groups + 1, *held);
   {
     const std::lock_guard lock(mutex_);
-    std::ranges::copy_if(behind_, std::back_inserter(out.behind),
-                         [&](const Standing::Behind& each) { return each.group <= out.groups; });
+    for (const Seat::Mark& mark : marks_)
+      if (mark.seat && mark.group <= out.groups) out.behind.push_back(mark.words());
   }
   if (behind.empty()) return out;
   const auto still = place();
@@ -111,7 +109,7 @@ std::optional<Standing> Inquest::standing(Time now) {
 // Rounds are opened one after the other, so their number is looked for in strides.
 uint64_t Inquest::newest(const std::string& key, uint64_t known) const {
   const auto opened = [&](uint64_t round) {
-    const auto found = comm_.store.state()->look(place_of(key, round), base::Deadline(longest_answer));
+    const auto found = comm_.store.state()->look(place_of(key, round), base::Deadline(longest_reply));
     return found.ok() && *found;
   };
   uint64_t stride = 1;
@@ -129,8 +127,8 @@ void Inquest::say(const Standing& own, Time now) {
   const auto due = changed ? soonest_again : again_;
   if (said_ == round_ && stands && (round_ == 0 || now - said_at_ >= due)) {
     again_ = changed ? first_again : std::min(2 * again_, longest_again);
-    const Status opened = comm_.store.state()->set(
-        place_of(comm_.key, round_ + 1), std::to_string(comm_.rank), base::Deadline(longest_answer));
+    const Status opened = comm_.store.state()->set(place_of(comm_.key, round_ + 1),
+                                                   std::to_string(comm_.rank), base::Deadline(longest_reply));
     if (!opened.ok() && opened.code() != TN_INVALID) return;
     ++round_;
     if (opened.ok()) judges_ = round_;
@@ -141,7 +139,7 @@ void Inquest::say(const Standing& own, Time now) {
   said_ = round_;
   ++told_;
   static_cast<void>(comm_.store.state()->set(place_of(comm_.key, round_, comm_.rank), own.text(),
-                                             base::Deadline(longest_answer)));
+                                             base::Deadline(longest_reply)));
   assembly_ = {.key = comm_.key, .name = comm_.options.name, .size = comm_.size};
   assembly_.ranks.emplace(comm_.rank, own);
 }
@@ -179,7 +177,7 @@ void Inquest::read(Assembly& assembly, uint64_t round) const {
   for (uint32_t rank = 0; rank < assembly.size; ++rank) {
     if (assembly.ranks.contains(rank)) continue;
     const auto said =
-        comm_.store.state()->look(place_of(assembly.key, round, rank), base::Deadline(longest_answer));
+        comm_.store.state()->look(place_of(assembly.key, round, rank), base::Deadline(longest_reply));
     if (!said.ok()) return;
     if (!*said) continue;
     if (auto standing = Standing::read(**said)) assembly.ranks.emplace(rank, *std::move(standing));

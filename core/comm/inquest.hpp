@@ -10,9 +10,9 @@
 #include "comm/order_check.hpp"
 #include "comm/seat.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -71,9 +71,10 @@ class Inquest {
   std::thread::id submits_ = std::this_thread::get_id();  // whoever submitted last
 
   mutable std::mutex mutex_;
-  std::shared_ptr<runtime::Stay> stay_;    // of that thread
-  std::deque<Standing::Behind> behind_{};  // by the order of streams
-  std::vector<uint32_t> absent_{};         // had written nothing when half of the time was over
+  std::shared_ptr<runtime::Stay> stay_;  // of that thread
+  std::array<Seat::Mark, 64> marks_{};   // the last ones, by the order of streams
+  size_t marked_ = 0;                    // so far
+  std::vector<uint32_t> absent_{};       // had written nothing when half of the time was over
   std::atomic<bool> captured_{false};  // groups that may run as often as they like, so nobody can count them
 
   // The relay's thread alone.

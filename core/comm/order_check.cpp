@@ -18,7 +18,7 @@
 namespace tenon::comm {
 namespace {
 
-constexpr const char* same_order = "all ranks must submit the same in the same order";
+constexpr const char* one_order = "all ranks must submit the same in the same order";
 
 const Standing::Group* find_group(const Standing& standing, uint64_t number) {
   const auto found = std::ranges::find(standing.last, number, &Standing::Group::number);
@@ -228,7 +228,7 @@ std::string difference(const Assembly& assembly) {
       if (fresh || collectives(*first->second.group) == collectives(group)) continue;
       return "in group " + std::to_string(group.collective) + " of collectives rank " +
              std::to_string(first->second.rank) + " has " + collectives_in_words(*first->second.group) +
-             ", rank " + std::to_string(rank) + " has " + collectives_in_words(group) + ": " + same_order;
+             ", rank " + std::to_string(rank) + " has " + collectives_in_words(group) + ": " + one_order;
     }
   }
   return {};
@@ -238,7 +238,7 @@ Circle circle(std::span<const Assembly> assemblies) {
   if (assemblies.empty()) return {};
   const std::vector<Moment> found = Search(assemblies).circle();
   if (found.empty()) return {};
-  Circle out{.words = told(assemblies, found) + ", so none of them ever goes on: " + same_order};
+  Circle out{.words = told(assemblies, found) + ", so none of them ever goes on: " + one_order};
   for (const Moment& moment : found)
     if (std::ranges::count(out.assemblies, moment.assembly) == 0) out.assemblies.push_back(moment.assembly);
   return out;

@@ -21,41 +21,38 @@ All& all() {
 
 }  // namespace
 
-Seat::Seat(const detail::CommState& comm, const Flight& flight) : comm_(comm), flight_(flight) {
+Seat::Seat(const detail::CommState& comm, const Flight& flight)
+    : flight_(flight),
+      store_(comm.store.state()),
+      told_(std::make_shared<const Standing::Behind>(Standing::Behind{
+          .rank = comm.rank, .size = comm.size, .key = comm.key, .name = comm.options.name})) {
   const std::lock_guard lock(all().mutex);
   all().seats.push_back(this);
 }
 
 void Seat::leave() noexcept {
+  {
+    const std::lock_guard lock(all().mutex);
+    std::erase(all().seats, this);
+  }
   runtime::Hold last;
-  const std::lock_guard lock(all().mutex);
-  if (!std::exchange(there_, false)) return;
-  std::erase(all().seats, this);
+  const std::lock_guard lock(mutex_);
   last = std::exchange(line_, {});
 }
 
 void Seat::carry(runtime::Timeline& line) noexcept {
-  const std::lock_guard lock(all().mutex);
-  if (!there_ || line_.get() == &line) return;
+  const std::lock_guard lock(mutex_);
+  if (line_.get() == &line) return;
   several_ = line_.get() != nullptr;
   if (!several_) line_ = runtime::Hold(&line);
 }
 
-Standing::Behind Seat::told(uint64_t group) const {
-  return {.group = group,
-          .other = flight_.groups(),
-          .rank = comm_.rank,
-          .size = comm_.size,
-          .key = comm_.key,
-          .name = comm_.options.name};
-}
-
-std::optional<Standing::Behind> Seat::before(uint64_t group, const runtime::Timeline& line,
-                                             const Seat& other) const {
-  const std::lock_guard lock(all().mutex);
-  if (!there_ || several_ || line_.get() != &line || comm_.store.state() != other.comm_.store.state())
-    return std::nullopt;
-  return told(group);
+std::optional<Seat::Mark> Seat::before(uint64_t group, const runtime::Timeline& line,
+                                       const Seat& later) const noexcept {
+  const uint64_t groups = flight_.groups();
+  const std::lock_guard lock(mutex_);
+  if (groups == 0 || store_ != later.store_ || !carried_by(&line)) return std::nullopt;
+  return Mark{.group = group, .other = groups, .seat = told_};
 }
 
 // The stream is asked after the groups were counted: with nothing that is not recorded, all of them come before what is waited for.
@@ -63,13 +60,13 @@ std::vector<Standing::Behind> Seat::behind(uint64_t group, const runtime::Stay::
   std::vector<Standing::Behind> out;
   const std::lock_guard lock(all().mutex);
   for (const Seat* seat : all().seats) {
-    if (seat == this || seat->several_ || seat->line_.get() != place.line ||
-        seat->comm_.store.state() != comm_.store.state())
-      continue;
-    Standing::Behind found = seat->told(group);
+    if (seat == this || seat->store_ != store_) continue;
+    const std::lock_guard its(seat->mutex_);
+    const uint64_t groups = seat->flight_.groups();
+    if (groups == 0 || !seat->carried_by(place.line)) continue;
     const bool whole = seat->line_->unrecorded.load(std::memory_order_acquire) == 0 &&
                        seat->line_->recorded.load(std::memory_order_acquire) == place.value;
-    if (whole && found.other != 0) out.push_back(std::move(found));
+    if (whole) out.push_back(Mark{.group = group, .other = groups, .seat = seat->told_}.words());
   }
   return out;
 }

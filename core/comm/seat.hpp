@@ -10,6 +10,8 @@
 #include "comm/standing.hpp"
 #include "runtime/stay.hpp"
 
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -17,7 +19,19 @@ namespace tenon::comm {
 
 class Seat {
  public:
-  // Both outlive it, or its `leave`.
+  // `group`, of whoever keeps this, begins after group `other` of `seat` has ended.
+  struct Mark {
+    uint64_t group = 0, other = 0;
+    std::shared_ptr<const Standing::Behind> seat{};  // all but the groups
+    Standing::Behind words() const {
+      Standing::Behind out = *seat;
+      out.group = group;
+      out.other = other;
+      return out;
+    }
+  };
+
+  // `flight` outlives it, or its `leave`.
   Seat(const detail::CommState& comm, const Flight& flight);
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
@@ -27,21 +41,21 @@ class Seat {
 
   // Groups go on `line`, too, from now on. [stream's thread; may block; cannot fail]
   void carry(runtime::Timeline& line) noexcept;
-  // That `group` of another communicator on the same store begins after all that this one has on `line` by now; none: it has nothing
-  // there, or that is not known. [stream's thread; may block; may throw std::bad_alloc]
-  std::optional<Standing::Behind> before(uint64_t group, const runtime::Timeline& line,
-                                         const Seat& other) const;
+  // That `group` of `later` begins after all that this one has on `line` by now; none: it has nothing there, or that is not known.
+  // Allocates nothing. [stream's thread; may block; cannot fail]
+  std::optional<Mark> before(uint64_t group, const runtime::Timeline& line, const Seat& later) const noexcept;
   // The same of `group` of this one, which a thread submits that is held at `place`, and the others of this process.
   // [any-thread; may block; may throw std::bad_alloc]
   std::vector<Standing::Behind> behind(uint64_t group, const runtime::Stay::Place& place) const;
 
  private:
-  Standing::Behind told(uint64_t group) const;
+  bool carried_by(const runtime::Timeline* line) const noexcept { return !several_ && line_.get() == line; }
 
-  const detail::CommState& comm_;
   const Flight& flight_;
-  // Under the mutex of all seats.
-  bool there_ = true, several_ = false;
+  const void* const store_;
+  const std::shared_ptr<const Standing::Behind> told_;
+  mutable std::mutex mutex_;
+  bool several_ = false;
   runtime::Hold line_{};  // the first; `several_`: there are others
 };
 
