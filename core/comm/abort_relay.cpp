@@ -31,7 +31,7 @@ AbortRelay::AbortRelay(const detail::CommState& comm, const Flight& flight, std:
 }
 
 void AbortRelay::follow(runtime::Timeline& line) {
-  inquest_.seat.carry(line);
+  inquest_.membership.carry(line);
   const std::lock_guard lock(mutex_);
   courses_.push_back({.line = runtime::Hold(&line)});
 }
@@ -82,7 +82,7 @@ void AbortRelay::leave() noexcept {
   }
   changed_.notify_all();
   if (last.joinable()) last.join();
-  inquest_.seat.leave();
+  inquest_.membership.leave();
   const std::lock_guard lock(mutex_);
   courses_.clear();
 }

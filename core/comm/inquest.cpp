@@ -33,7 +33,7 @@ std::string begin_of(const std::string& name) { return "communicator '" + name +
 }  // namespace
 
 Inquest::Inquest(const detail::CommState& comm, const Flight& flight)
-    : seat(comm, flight), comm_(comm), flight_(flight), stay_(runtime::Stay::of_this_thread()) {}
+    : membership(comm, flight), comm_(comm), flight_(flight), stay_(runtime::Stay::of_this_thread()) {}
 
 void Inquest::note_submit(runtime::Timeline& line) noexcept try {
   if (line.collects.load(std::memory_order_relaxed)) captured_.store(true);
@@ -45,8 +45,8 @@ void Inquest::note_submit(runtime::Timeline& line) noexcept try {
 } catch (const std::bad_alloc&) {  // then it is not known where the thread is held
 }
 
-void Inquest::comes_behind(const Seat& other, const runtime::Timeline& line) noexcept {
-  auto mark = other.before(flight_.groups() + 1, line, seat);
+void Inquest::comes_behind(const Membership& other, const runtime::Timeline& line) noexcept {
+  auto mark = other.before(flight_.groups() + 1, line, membership);
   if (!mark) return;
   const std::lock_guard lock(mutex_);
   marks_[marked_++ % marks_.size()] = *std::move(mark);
@@ -55,7 +55,7 @@ void Inquest::comes_behind(const Seat& other, const runtime::Timeline& line) noe
 void Inquest::refused() noexcept {
   const uint64_t groups = flight_.groups();
   const std::lock_guard lock(mutex_);
-  for (Seat::Mark& mark : marks_)
+  for (Membership::Mark& mark : marks_)
     if (mark.group > groups) mark = {};
 }
 
@@ -93,11 +93,11 @@ std::optional<Standing> Inquest::standing(Time now) {
   const Flight::Noted noted = flight_.noted();
   const bool may_be_refused = noted.notes != notes_ || now - notes_since_ < surely_taken;
   Standing out = Standing::of(noted, may_be_refused);
-  if (held) behind = seat.behind(noted.groups + 1, *held);
+  if (held) behind = membership.behind(noted.groups + 1, *held);
   {
     const std::lock_guard lock(mutex_);
-    for (const Seat::Mark& mark : marks_)
-      if (mark.seat && mark.group <= out.groups) out.behind.push_back(mark.words());
+    for (const Membership::Mark& mark : marks_)
+      if (mark.member && mark.group <= out.groups) out.behind.push_back(mark.words());
   }
   if (behind.empty()) return out;
   const auto still = place();

@@ -7,8 +7,8 @@
 // Invariant: who goes on, computes or has nothing to do writes nothing.
 #pragma once
 
+#include "comm/membership.hpp"
 #include "comm/order_check.hpp"
-#include "comm/seat.hpp"
 
 #include <array>
 #include <atomic>
@@ -39,7 +39,7 @@ class Inquest {
       note_submit(line);
   }
   // On `line`, which carries that group, `other` was before. [stream's thread; may block; cannot fail]
-  void comes_behind(const Seat& other, const runtime::Timeline& line) noexcept;
+  void comes_behind(const Membership& other, const runtime::Timeline& line) noexcept;
   // The next group was refused. [stream's thread; may block; cannot fail]
   void refused() noexcept;
 
@@ -52,7 +52,7 @@ class Inquest {
   // Adds to `late`, the end of this rank's waiting, who did not come. [any-thread; does not block; may throw std::bad_alloc]
   void name_absent(Error& late) const;
 
-  Seat seat;
+  Membership membership;
 
  private:
   void note_submit(runtime::Timeline& line) noexcept;
@@ -71,10 +71,10 @@ class Inquest {
   std::thread::id submits_ = std::this_thread::get_id();  // whoever submitted last
 
   mutable std::mutex mutex_;
-  std::shared_ptr<runtime::Stay> stay_;  // of that thread
-  std::array<Seat::Mark, 64> marks_{};   // the last ones, by the order of streams
-  size_t marked_ = 0;                    // so far
-  std::vector<uint32_t> absent_{};       // had written nothing when half of the time was over
+  std::shared_ptr<runtime::Stay> stay_;       // of that thread
+  std::array<Membership::Mark, 64> marks_{};  // the last ones, by the order of streams
+  size_t marked_ = 0;                         // so far
+  std::vector<uint32_t> absent_{};            // had written nothing when half of the time was over
   std::atomic<bool> captured_{false};  // groups that may run as often as they like, so nobody can count them
 
   // The relay's thread alone.

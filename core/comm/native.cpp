@@ -173,7 +173,7 @@ void Native::attend(runtime::Timeline& line) {
   relay_->inquest().attend(line);
   if (last.expired()) return;
   const auto other = std::dynamic_pointer_cast<Native>(last.lock());
-  if (other && other->relay_) relay_->inquest().comes_behind(other->relay_->inquest().seat, line);
+  if (other && other->relay_) relay_->inquest().comes_behind(other->relay_->inquest().membership, line);
 }
 
 // Whether this communicator has ended, as `failure` of a stream may say; then what was done last is written down.

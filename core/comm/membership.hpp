@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// seat.hpp: a rank's part in a communicator, as the other communicators of its process see it: which stream carries it.
+// membership.hpp: a rank's part in a communicator, as the other communicators of its process see it: which stream carries it.
 //
 // A rank that works in two communicators is one to the program, and two to each of them. What joins the two is a stream that carries
 // groups of both, or a thread that submits to one and waits for the stream of the other.
@@ -17,14 +17,14 @@
 
 namespace tenon::comm {
 
-class Seat {
+class Membership {
  public:
-  // `group`, of whoever keeps this, begins after group `other` of `seat` has ended.
+  // `group`, of whoever keeps this, begins after group `other` of `member` has ended.
   struct Mark {
     uint64_t group = 0, other = 0;
-    std::shared_ptr<const Standing::Behind> seat{};  // all but the groups
+    std::shared_ptr<const Standing::Behind> member{};  // all but the groups
     Standing::Behind words() const {
-      Standing::Behind out = *seat;
+      Standing::Behind out = *member;
       out.group = group;
       out.other = other;
       return out;
@@ -32,10 +32,10 @@ class Seat {
   };
 
   // `flight` outlives it, or its `leave`.
-  Seat(const detail::CommState& comm, const Flight& flight);
-  Seat(const Seat&) = delete;
-  Seat& operator=(const Seat&) = delete;
-  ~Seat() { leave(); }
+  Membership(const detail::CommState& comm, const Flight& flight);
+  Membership(const Membership&) = delete;
+  Membership& operator=(const Membership&) = delete;
+  ~Membership() { leave(); }
   // The others see it no more. [any-thread; may block; cannot fail]
   void leave() noexcept;
 
@@ -43,7 +43,8 @@ class Seat {
   void carry(runtime::Timeline& line) noexcept;
   // That `group` of `later` begins after all that this one has on `line` by now; none: it has nothing there, or that is not known.
   // Allocates nothing. [stream's thread; may block; cannot fail]
-  std::optional<Mark> before(uint64_t group, const runtime::Timeline& line, const Seat& later) const noexcept;
+  std::optional<Mark> before(uint64_t group, const runtime::Timeline& line,
+                             const Membership& later) const noexcept;
   // The same of `group` of this one, which a thread submits that is held at `place`, and the others of this process.
   // [any-thread; may block; may throw std::bad_alloc]
   std::vector<Standing::Behind> behind(uint64_t group, const runtime::Stay::Place& place) const;
