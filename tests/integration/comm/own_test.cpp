@@ -118,3 +118,16 @@ TEST_CASE("own: a rank that does not come, and one that aborts, are named on the
     CHECK_MESSAGE(end.message().find("rank 1 aborted") != std::string_view::npos, end.message());
   }
 }
+
+TEST_CASE("own: a circle of three messages is told to all by the core, as the plugin sees none") {
+  const auto told = outcomes(simulated(), {}, 3, [](Rank& r) -> Status {
+    const Buffer data = TN_TRY(r.buffer(16));
+    TN_TRY(r.comm.submit(r.stream, {CommOp::recv(data, f32, (r.rank + 2) % 3)}));
+    return r.stream.sync();
+  });
+  for (const Status& end : told) {
+    CHECK_MESSAGE(end.code() == TN_MISMATCH, end.message());
+    CHECK_MESSAGE(end.message().find("rank 1 waits for rank 0 in group 1") != std::string_view::npos,
+                  end.message());
+  }
+}
