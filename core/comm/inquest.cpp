@@ -18,6 +18,7 @@ constexpr uint64_t patient_after = 64;  // statements: what is slow by nature le
 constexpr std::chrono::nanoseconds first_again = 2s, longest_again = 8s;
 constexpr std::chrono::nanoseconds soonest_again = 400ms;  // after something has changed
 constexpr std::chrono::nanoseconds surely_taken = 1s;      // who refuses a group does so before it waits
+constexpr std::chrono::nanoseconds surely_written = 2s;    // by who stands still, too
 constexpr std::chrono::nanoseconds longest_reply = 500ms;
 constexpr size_t most_assemblies = 8;
 
@@ -148,7 +149,8 @@ std::optional<Inquest::Verdict> Inquest::hold(Time now) {
   const auto own = standing(now);
   if (!own) return std::nullopt;
   say(*own, now);
-  if (!asked_absent_ && since_ && now - *since_ >= comm_.options.timeout / 2) find_absent();
+  const auto late = std::max<std::chrono::nanoseconds>(comm_.options.timeout / 2, surely_written);
+  if (!asked_absent_ && since_ && now - *since_ >= late) find_absent();
   return judges_ != 0 && judges_ == round_ ? judge() : std::nullopt;
 }
 
@@ -156,7 +158,7 @@ std::optional<Inquest::Verdict> Inquest::hold(Time now) {
 void Inquest::find_absent() {
   asked_absent_ = true;
   Assembly came{.key = comm_.key, .name = {}, .size = comm_.size, .ranks = {}};
-  read(came, round_);
+  if (!read(came, round_)) return;
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < comm_.size; ++rank)
     if (!came.ranks.contains(rank)) absent.push_back(rank);
@@ -172,16 +174,17 @@ void Inquest::name_absent(Error& late) const {
   if (!late.message.ends_with(who)) late.message += who;
 }
 
-// What ranks have written that is not known yet.
-void Inquest::read(Assembly& assembly, uint64_t round) const {
+// What ranks have written that is not known yet. False: the store does not answer.
+bool Inquest::read(Assembly& assembly, uint64_t round) const {
   for (uint32_t rank = 0; rank < assembly.size; ++rank) {
     if (assembly.ranks.contains(rank)) continue;
     const auto said =
         comm_.store.state()->look(place_of(assembly.key, round, rank), base::Deadline(longest_reply));
-    if (!said.ok()) return;
+    if (!said.ok()) return false;
     if (!*said) continue;
     if (auto standing = Standing::read(**said)) assembly.ranks.emplace(rank, *std::move(standing));
   }
+  return true;
 }
 
 // This communicator, and those that its ranks' groups come behind.

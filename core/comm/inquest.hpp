@@ -61,7 +61,7 @@ class Inquest {
   void say(const Standing& own, Time now);
   std::optional<Verdict> judge();
   void find_absent();
-  void read(Assembly& assembly, uint64_t round) const;
+  bool read(Assembly& assembly, uint64_t round) const;
   std::vector<Assembly> with_others();
   uint64_t newest(const std::string& key, uint64_t known) const;
   std::chrono::nanoseconds patience() const noexcept;
@@ -74,15 +74,16 @@ class Inquest {
   std::shared_ptr<runtime::Stay> stay_;       // of that thread
   std::array<Membership::Mark, 64> marks_{};  // the last ones, by the order of streams
   size_t marked_ = 0;                         // so far
-  std::vector<uint32_t> absent_{};            // had written nothing when half of the time was over
+  std::vector<uint32_t> absent_{};            // had written nothing when half of the timeout was over
   std::atomic<bool> captured_{false};  // groups that may run as often as they like, so nobody can count them
 
   // The relay's thread alone.
   std::optional<Time> since_{}, held_since_{};
   uint64_t held_ = 0, notes_ = 0;  // the number of a stay, and of what was noted
   Time notes_since_{}, said_at_{};
-  uint64_t round_ = 0, said_ = 0,
-           judges_ = 0;  // the newest; the last written to; the one that was opened here
+  uint64_t round_ = 0;   // the newest
+  uint64_t said_ = 0;    // the last that was written to
+  uint64_t judges_ = 0;  // the last that was opened here
   bool asked_absent_ = false;
   uint64_t told_ = 0;  // how often it wrote
   std::chrono::nanoseconds again_{};
