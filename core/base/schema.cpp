@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 namespace tenon::base {
@@ -137,6 +139,9 @@ Status fit_kind(const AttributeSchema& schema, AttributeValue& value) {
     const auto numbers = std::get<std::vector<int64_t>>(value);
     value = std::vector<double>(numbers.begin(), numbers.end());
   }
+  // There is one NaN, as the text form has one word for it: equal meanings have equal identities.
+  if (auto* number = std::get_if<double>(&value); number != nullptr && std::isnan(*number))
+    *number = std::numeric_limits<double>::quiet_NaN();
   if (kind_of(value) == schema.kind) return {};
   return Status(TN_INVALID, "attribute '" + std::string(schema.name) + "' is given as " +
                                 std::string(kind_name(kind_of(value))) + ", it is of type " +

@@ -109,6 +109,9 @@ Result<Number> Scanner::number(const char* what) {
     const auto read = std::from_chars(first, last, real);
     return std::pair(read.ptr, read.ec);
   }();
+  if (code == std::errc::result_out_of_range && after == last)
+    return fail(base::quoted(text_.substr(start, end - start), 32) +
+                " is too large or too close to 0 for a float of 64 bits");
   if (code != std::errc() || after != last) return expected(what);
   at_ = end;
   return Number(real);

@@ -15,7 +15,7 @@ using Dims = std::vector<int64_t>;
 std::string words(const Dims& dims);
 // "bf16[2,3]"
 std::string words(const TensorSpec& spec);
-// "1", "0.5", "[1,2]", "\"sum\"", "f32": read back it is the same value, bit for bit but for the payload of a NaN.
+// "1", "0.5", "[1,2]", "\"sum\"", "f32": read back it is the same value, bit for bit; a NaN is the quiet one.
 std::string words(const AttributeValue& value);
 // A double that reads back as itself and never as an integer: "1.0", "1e+30", "-inf".
 std::string words(double value);

@@ -88,6 +88,10 @@ TEST_CASE("text mistakes: the form of a statement is told piece by piece") {
   CHECK(told("input %x: f32[-2]\n") == "line 2, column 1: input 'x': dim 0 is -2: it must be 0 or more");
   CHECK(told("input %x: f32[99999999999999999999]\n") ==
         "line 2, column 15: '99999999999999999999' does not fit in 64 bits");
+  CHECK(told(x + "%a: f32[2,3] = scale(%x) {scale=1e400}\n") ==
+        "line 3, column 33: '1e400' is too large or too close to 0 for a float of 64 bits");
+  CHECK(told(x + "%a: f32[2,3] = scale(%x) {scale=1e-400}\n") ==
+        "line 3, column 33: '1e-400' is too large or too close to 0 for a float of 64 bits");
   CHECK(told("input %x: f32[2] {strides=7}\n").find("a leaf takes {alignment=NUMBER, strides=[…]}") !=
         std::string::npos);
   CHECK(told(x + "%a: f32[2,3] neg(%x)\n") ==
