@@ -14,6 +14,7 @@ AttributeValue* Question::find(std::string_view name) const noexcept {
 }
 
 Result<std::vector<TensorSpec>> infer(const Question& question) {
+  TN_TRY(check_ranges(question));
   const std::vector<DType> dtypes = TN_TRY(infer_dtypes(question));
   std::vector<Dims> dims = TN_TRY(infer_shapes(question));
   std::vector<TensorSpec> out(dtypes.size());

@@ -38,6 +38,8 @@ struct Question {
 // [any-thread; does not block; may fail]
 Result<std::vector<TensorSpec>> infer(const Question& question);
 
+// ranges.cpp: whether the attributes are within ranges.def.
+Status check_ranges(const Question& question);
 // dtypes.cpp: the types of the outputs; DType{}: left out.
 Result<std::vector<DType>> infer_dtypes(const Question& question);
 // shapes.cpp: the dims of the outputs.

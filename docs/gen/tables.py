@@ -103,13 +103,35 @@ OP = re.compile(r'^TN_OP\(\s*(\d+),\s*(\w+),\s*(\d+),\s*(\w+),\s*(\w+),\s*(\w+),
                 r'\s*"([^"]*)",\s*"([^"]*)"\)$')
 
 
-def op_row(match):
+ENDS = {"-finite": "(-∞", "above_zero": "(0", "finite": "∞)", "below_one": "1)", "2147483647": "2³¹)"}
+
+
+def ranges(root):
+    """(op, attribute) -> what ranges.def lets it be: "[0, 1]", or the words."""
+    text = header(root, "ranges.def")
+    numbers = re.findall(r"^TN_RANGE\(\s*(\w+),\s*(\w+),\s*([-\w]+),\s*([-\w]+)\)", text, re.MULTILINE)
+    out = {(op, name): f"{ENDS.get(low, '[' + low)}, {ENDS.get(high, high + ']')}" for op, name, low, high in numbers}
+    for op, name, words in re.findall(r'^TN_WORDS\(\s*(\w+),\s*(\w+),\s*"([^"]*)"\)', text, re.MULTILINE):
+        out[op, name] = ", ".join(f"`{word}`" for word in words.split())
+    return out
+
+
+def listed(op, attributes, allowed):
+    """ "`rate:float` [0, 1]", one attribute a line."""
+    out = []
+    for part in filter(None, map(str.strip, attributes.split(";"))):
+        told = allowed.get((op, part.split(":")[0]))
+        out.append(f"`{part}` {told}" if told else f"`{part}`")
+    return "<br>".join(out)
+
+
+def op_row(match, allowed):
     number, name, version, low, high, outputs, _, dtype, shape, tolerance, attributes, meaning = match.groups()
     many = {"TN_OP_MANY": "any"}
     low, high, outputs = (many.get(text, text) for text in (low, high, outputs))
     inputs = low if low == high else f"{low}…{high}" if high != "any" else f"{low} or more"
-    listed = "<br>".join(f"`{part.strip()}`" for part in attributes.split(";") if part.strip())
-    return (number, f"`{name}`", version, inputs, outputs, dtype, shape, tolerance, listed, cell(meaning))
+    return (number, f"`{name}`", version, inputs, outputs, dtype, shape, tolerance, listed(name, attributes, allowed),
+            cell(meaning))
 
 
 def ops(root):
@@ -117,6 +139,7 @@ def ops(root):
     text = header(root, "ops.def")
     legend = re.search(r"/\* ops\.def: .*?\n \*\n(.*?)\*/", text, re.DOTALL)[1]
     legend = "\n".join(line.removeprefix(" *").removeprefix(" ").rstrip() for line in legend.splitlines()).strip()
+    allowed = ranges(root)
     out, rows, title, count = [f"```text\n{legend}\n```\n"], [], None, 0
     head = ("no.", "op", "version", "in", "out", "dtypes", "shape", "tolerance", "attributes", "meaning")
     for line in text.splitlines() + ["/* end */"]:
@@ -130,7 +153,7 @@ def ops(root):
             row = OP.match(line)
             if not row:
                 raise LookupError(f"ops.def: cannot read the row '{line}'")
-            rows.append(op_row(row))
+            rows.append(op_row(row, allowed))
     return f"{count} ops.\n\n" + "\n".join(out)
 
 

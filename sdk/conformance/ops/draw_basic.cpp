@@ -205,7 +205,8 @@ void draw_from_attribute(Draw& draw) {
   } else if (draw.row.inputs_min == 1) {
     draw.input(draw.subject, narrowed(draw, dims));
   } else {
-    draw.real("value", static_cast<double>(draw.choices.below(5)));
+    const uint64_t values = draw.subject == TN_DTYPE_bool ? 2 : 5;
+    draw.real("value", static_cast<double>(draw.choices.below(values)));
   }
   draw.output(draw.subject, dims);
 }

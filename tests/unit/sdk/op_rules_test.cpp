@@ -227,7 +227,8 @@ TEST_CASE("op rules: lookups and random numbers") {
             "seed and offset of u64");
   malformed(verdict(TN_OP_dropout, {{f32, {4}}, {u64, {1}}, {u64, {}}}, {{f32, {4}}}, drop(0.5)),
             "must be of rank 0");
-  malformed(verdict(TN_OP_dropout, {{f32, {4}}, {u64, {}}, {u64, {}}}, {{f32, {4}}}, drop(1.5)), "rate 1.5");
+  malformed(verdict(TN_OP_dropout, {{f32, {4}}, {u64, {}}, {u64, {}}}, {{f32, {4}}}, drop(1.5)),
+            "attribute 'rate' is 1.5, it must be 0 to 1");
 }
 
 TEST_CASE("op rules: convolutions and pools slide a window that fits") {

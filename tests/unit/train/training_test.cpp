@@ -176,6 +176,13 @@ TEST_CASE("training: what cannot be is refused with its name, its value and the 
   refused({.optimizer = {.rate = -1}}, "optimizer.rate = -1");
   refused({.optimizer = {.rate = std::nan("")}}, "optimizer.rate = nan");
   refused({.optimizer = {.attributes = {{"momentun", 0.9}}}}, "momentun");
+  refused({.optimizer = {.op = Op::adam, .attributes = {{"beta1", 1}}}}, "adam 'fc.w.update'", "loss");
+  refused({.optimizer = {.op = Op::adam, .attributes = {{"beta1", 1}}}},
+          "attribute 'beta1' is 1, it must be 0 or more, and less than 1 in f32");
+  refused({.optimizer = {.op = Op::momentum, .attributes = {{"momentum", -0.1}}}},
+          "attribute 'momentum' is -0.1, it must be 0 to 1");
+  refused({.optimizer = {.attributes = {{"weight_decay", -1}}}},
+          "attribute 'weight_decay' is -1, it must be 0 or more");
   refused({.clip_norm = -2}, "clip_norm = -2");
   refused({.samples = 0}, "samples = 0");
   refused({.samples = 9, .full_batch = 8},

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <tenon/author/op_dtypes.hpp>
+#include <tenon/author/op_ranges.hpp>
 #include <tenon/author/op_shapes_network.hpp>
 
 #include <vector>
@@ -43,6 +44,25 @@ inline Status check_attributes(const NodeView& node) {
       return node.malformed(text("attribute '", row.name, "' is of kind ", found->kind, ", not ", row.kind));
   }
   return {};
+}
+
+inline Status check_range(const NodeView& node, const AttributeRange& range) {
+  const tn_attribute& found = *attribute(node.raw(), range.attribute);
+  if (found.kind == TN_ATTRIBUTE_STRING) {
+    const std::string_view word = *attribute_string(node.raw(), range.attribute);
+    return is_within(range, word) ? Status() : node.malformed(out_of_range(range, text("\"", word, "\"")));
+  }
+  const bool whole = found.kind == TN_ATTRIBUTE_I64;
+  if (is_within(range, whole ? static_cast<double>(found.i64) : found.f64)) return {};
+  return node.malformed(out_of_range(range, whole ? text(found.i64) : digits(found.f64)));
+}
+
+inline Status check_ranges(const NodeView& node) {
+  for (const AttributeRange& range : ranges_of(node.op())) TN_TRY(check_range(node, range));
+  if (node.op() != TN_OP_constant && node.op() != TN_OP_pad) return {};
+  const uint32_t dtype = node.op() == TN_OP_pad ? node.in(0).dtype() : *attribute_dtype(node.raw(), "dtype");
+  const double value = node.real("value");
+  return holds(dtype, value) ? Status() : node.malformed(not_held(dtype, value));
 }
 
 inline Status check_shapes(const NodeView& node) {
@@ -196,6 +216,7 @@ inline Status check_node_rules(const FragmentView& fragment, uint32_t index) {
   const NodeView node(fragment, index);
   TN_TRY(detail::check_known(node));
   TN_TRY(detail::check_attributes(node));
+  TN_TRY(detail::check_ranges(node));
   TN_TRY(detail::check_dtypes(node));
   return detail::check_shapes(node);
 }

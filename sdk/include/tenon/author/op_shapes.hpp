@@ -100,12 +100,9 @@ inline Status check_same(const NodeView& node) {
       TN_TRY(axis_of(node, node.integer("axis"), node.in(0).rank()));
       if (node.op() == TN_OP_softmax_grad) TN_TRY(expect_input(node, 1, node.dims(0)));
       break;
-    case TN_OP_dropout: {
+    case TN_OP_dropout:
       for (uint32_t i = 1; i < node.inputs(); ++i) TN_TRY(expect_rank(node, i, 0));
-      const double rate = node.real("rate");
-      if (!(rate >= 0 && rate <= 1)) return node.malformed(text("rate ", rate, " is not within 0 … 1"));
       break;
-    }
     case TN_OP_cross_entropy_grad:
       TN_TRY(expect_rank(node, 0, 2));
       for (uint32_t i = 1; i < 4; ++i) TN_TRY(expect_input(node, i, node.dims(0).first(1)));
@@ -130,11 +127,19 @@ inline Status check_from_attribute(const NodeView& node) {
   return fits ? Status() : node.malformed(text(words(dims), " is not repeated to ", words(shape)));
 }
 
-// A negative number in `shape` is any: the result then says how many.
+// One number of `shape` may be -1: the result says how many, and the others leave no choice.
 inline Status check_reshape(const NodeView& node) {
-  const std::span<const int64_t> shape = node.integers("shape");
-  const bool open = std::any_of(shape.begin(), shape.end(), [](int64_t dim) { return dim < 0; });
-  if (!open) TN_TRY(expect(node, 0, shape));
+  const std::span<const int64_t> shape = node.integers("shape"), result = node.out(0).dims();
+  const auto open = std::find(shape.begin(), shape.end(), -1);
+  if (open == shape.end() || shape.size() != result.size()) {
+    TN_TRY(expect(node, 0, shape));
+  } else {
+    DimList filled(shape);
+    filled[static_cast<size_t>(open - shape.begin())] = result[static_cast<size_t>(open - shape.begin())];
+    TN_TRY(expect(node, 0, filled));
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end())
+      return node.malformed(text("the -1 of ", words(shape), " may be any number"));
+  }
   if (node.in(0).elements() == node.out(0).elements()) return {};
   return node.malformed(
       text(words(node.dims(0)), " and ", words(node.out(0).dims()), " have different counts of elements"));
