@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -35,6 +36,12 @@ class Bench {
     keep(out, numbers);
     wanted_.push_back(out);
     return out;
+  }
+  // Given numbers, differentiated.
+  Value at(Ints dims, const std::vector<double>& numbers) {
+    wanted_.push_back(g.param("p" + std::to_string(wanted_.size()), {f64, std::move(dims)}));
+    keep(wanted_.back(), numbers);
+    return wanted_.back();
   }
   // Given numbers, not differentiated.
   Value given(DType dtype, Ints dims, const std::vector<double>& numbers) {
@@ -65,10 +72,10 @@ class Bench {
     leaves_.emplace(value.index, tensor_of(g.spec(value), numbers));
   }
 
-  double at(Value parameter, size_t i, double step, Value loss) const {
-    Tensors moved = leaves_;
-    moved.at(parameter.index).at[i].real += step;
-    return run(g, moved).at(loss.index).at[0].real;
+  double moved(Value parameter, size_t i, double step, Value loss) const {
+    Tensors leaves = leaves_;
+    leaves.at(parameter.index).at[i].real += step;
+    return run(g, leaves).at(loss.index).at[0].real;
   }
 
   void compare(Value parameter, Value gradient, Value loss, const Tensors& values) {
@@ -77,7 +84,7 @@ class Bench {
     CHECK(g.spec(gradient).dims == g.spec(parameter).dims);
     const double step = 1e-5;
     for (size_t i = 0; i < found.at.size(); i += found.at.size() / 6 + 1) {
-      const double slope = (at(parameter, i, step, loss) - at(parameter, i, -step, loss)) / (2 * step);
+      const double slope = (moved(parameter, i, step, loss) - moved(parameter, i, -step, loss)) / (2 * step);
       CAPTURE(g.values()[parameter.index].name);
       CAPTURE(i);
       CHECK(found.at[i].real == doctest::Approx(slope).epsilon(1e-6).scale(1));
@@ -129,6 +136,9 @@ const Case cases[] = {
   {"max",        [](Bench& b) { return b.g.max(b.real({4, 3}), b.real({3})); }},
   {"min",        [](Bench& b) { return b.g.min(b.real({4, 3}), b.real({3})); }},
   {"pow",        [](Bench& b) { return b.g.pow(b.real({2, 3}, 0.5, 2), b.real({3})); }},
+  {"pow of 0",   [](Bench& b) { return b.g.pow(b.at({3}, {0, 0, 0}), b.given(f64, {3}, {2, 1, 0})); }},
+  {"pow of 0, by its exponent", [](Bench& b) { return b.g.pow(b.given(f64, {2}, {0, 0}), b.at({2}, {2, 1})); }},
+  {"pow of a negative number", [](Bench& b) { return b.g.pow(b.at({3}, {-1.5, -0.5, -1}), b.given(f64, {3}, {2, 0, 3})); }},
   {"mod",        [](Bench& b) { return b.g.square(b.g.mod(b.real({2, 3}, 2.1, 2.9), b.real({3}, 0.95, 1.05))); }},
   {"relu_grad",    [](Bench& b) { return b.g.square(b.g.relu_grad(b.real({4, 3}), b.real({3}))); }},
   {"gelu_grad",    [](Bench& b) { return b.g.gelu_grad(b.real({2, 3}), b.given(f64, {3}, {0.5, -1, 2})); }},
@@ -188,6 +198,12 @@ const Case cases[] = {
 };
 // clang-format on
 
+std::vector<Value> must_gradients(Graph& g, Value y, std::vector<Value> of) {
+  auto made = g.gradients(g.sum(y, {0}), of);
+  REQUIRE_MESSAGE(made.ok(), made.message());
+  return *made;
+}
+
 }  // namespace
 
 TEST_CASE("gradients: every rule is the slope of its op") {
@@ -216,4 +232,20 @@ TEST_CASE("gradients: no rule is left untested") {
     CAPTURE(rule.input);
     CHECK(through.count({rule.op, rule.input == TN_OP_MANY ? 0 : rule.input}) == 1);
   }
+}
+
+// Central differences do not see these: 0^b jumps at b = 0, and is infinite below.
+TEST_CASE("gradients: pow at 0 is 0 where it ends, and infinite where it is") {
+  Graph g;
+  const Value x = g.param("x", {f64, {3}}), b = g.param("b", {f64, {3}});
+  const auto gradients = must_gradients(g, g.pow(x, b), {x, b});
+  const Tensors values =
+      run(g, {{x.index, tensor_of(g.spec(x), {0, 0, 0})}, {b.index, tensor_of(g.spec(b), {0, 0.5, -1})}});
+  const auto& dx = values.at(gradients[0].index).at;
+  const auto& db = values.at(gradients[1].index).at;
+  CHECK(dx[0].real == 0);
+  CHECK(std::isinf(dx[1].real));
+  CHECK(db[0].real == 0);
+  CHECK(db[1].real == 0);
+  CHECK(db[2].real == -std::numeric_limits<double>::infinity());
 }
