@@ -86,6 +86,7 @@ Types norm_types(const Question& q) {
       return bad(type_of(q, i) + ": parameters and statistics are f32 or of input 0's type " +
                  std::string(name(q.dtype(0))));
   }
+  if (q.op() == Op::batch_norm_grad_apply) TN_TRY(expect_type(q, 7, f32));
   if (q.op() == Op::batch_norm_stats || q.op() == Op::batch_norm_grad_stats) return all(q, f32);
   std::vector<DType> out = all(q, q.dtype(first));
   out[0] = q.dtype(0);
@@ -116,11 +117,10 @@ Types random_types(const Question& q) {
 Types optimizer_types(const Question& q) {
   const size_t states = q.op() == Op::sgd ? 0 : q.op() == Op::momentum ? 1 : 2;
   const size_t rate = 2 + states, master = rate + (states == 2 ? 2 : 1);
+  const bool half = q.dtype(0) == f16 || q.dtype(0) == bf16;  // its states and its master are f32
   for (size_t i = 0; i < q.count(); ++i) {
-    if (i < rate || i == master)
-      TN_TRY(expect_float(q, i));
-    else
-      TN_TRY(expect_type(q, i, f32));
+    const bool any = i < 2 || (!half && (i < rate || i == master));
+    TN_TRY(any ? expect_float(q, i) : expect_type(q, i, f32));
   }
   std::vector<DType> out{q.dtype(0)};
   for (size_t i = 0; i < states; ++i) out.push_back(q.dtype(2 + i));

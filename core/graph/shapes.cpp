@@ -88,7 +88,10 @@ Status expect_shape(const Dims& shape) {
 Shapes given_shapes(const Question& q) {
   const Dims& shape = q.integers("shape");
   TN_TRY(expect_shape(shape));
-  if (q.op() != Op::broadcast_to) return one(shape);
+  if (q.op() != Op::broadcast_to) {
+    for (size_t i = 0; i < q.count(); ++i) TN_TRY(expect(q, i, {}));  // seed and offset
+    return one(shape);
+  }
   const auto joint = broadcast(q.dims(0), shape);
   if (joint.ok() && *joint == shape) return one(shape);
   return bad(words(q.dims(0)) + " cannot be repeated to " + words(shape));

@@ -141,7 +141,11 @@ Shapes attention_shapes(const Question& q) {
   const Dims rows(query.begin(), query.end() - 1), scores{query[0], query[1], query[2], key[2]};
   TN_TRY(expect(q, first + 1, key));
   TN_TRY(expect(q, first + 2, key));
-  TN_TRY(expect(q, mask, scores));
+  if (q.has(mask)) {
+    const auto joint = broadcast(scores, q.dims(mask));
+    if (!joint.ok() || *joint != scores)
+      return bad("mask " + words(q.dims(mask)) + " does not broadcast to " + words(scores));
+  }
   if (!grad) return std::vector<Dims>{query, rows};
   TN_TRY(expect(q, 0, query));
   TN_TRY(expect(q, 4, query));

@@ -32,6 +32,17 @@ struct Heads {
 
   uint64_t query(uint64_t head, uint64_t i) const { return (head * queries + i) * width; }
   uint64_t key(uint64_t head, uint64_t j) const { return (head * keys + j) * width; }
+  // What the mask adds to a score; it broadcasts to [B,H,S,S'].
+  double bias(uint64_t head, uint64_t i, uint64_t j) const {
+    if (!job.has(mask)) return 0;
+    const auto per_batch = static_cast<uint64_t>(job.dims(q)[1]);
+    const uint64_t place[] = {head / per_batch, head % per_batch, i, j};
+    const std::vector<int64_t>& dims = job.dims(mask);
+    uint64_t at = 0;
+    for (size_t d = 0; d < dims.size(); ++d)
+      at = at * static_cast<uint64_t>(dims[d]) + (dims[d] == 1 ? 0 : place[4 - dims.size() + d]);
+    return job.real(mask, at);
+  }
   // Σ a·b over the width, of two inputs.
   Sum dot(size_t a, uint64_t at_a, size_t b, uint64_t at_b) const {
     Sum out;
@@ -53,7 +64,7 @@ Scores scores_of(const Heads& h, uint64_t head, uint64_t i) {
     // The last query sees the last key.
     if (h.causal && j + h.queries > i + h.keys) continue;
     const Sum dot = h.dot(h.q, h.query(head, i), h.q + 1, h.key(head, j));
-    const double bias = h.job.has(h.mask) ? h.job.real(h.mask, (head * h.queries + i) * h.keys + j) : 0;
+    const double bias = h.bias(head, i, j);
     out.score[j] = dot.value() * h.scale + bias;
     out.size = std::max(out.size, 1 + dot.magnitude() * h.scale + (std::isinf(bias) ? 0 : std::fabs(bias)));
     largest = std::max(largest, out.score[j]);

@@ -184,6 +184,7 @@ const Case cases[] = {
   {"cross_entropy", [](Bench& b) { return b.g.cross_entropy(b.real({3, 4}), b.given(i64, {3}, {1, 2, 3}), {{"ignore_index", 2}})[0]; }},
   {"attention",     [](Bench& b) { return b.g.attention(b.real({1, 2, 3, 4}), b.real({1, 2, 5, 4}), b.real({1, 2, 5, 4}), {{"scale", 0.5}, {"causal", 1}})[0]; }},
   {"attention with a mask", [](Bench& b) { return b.g.attention(b.real({1, 1, 2, 3}), b.real({1, 1, 2, 3}), b.real({1, 1, 2, 3}), b.given(f64, {1, 1, 2, 2}, {0.5, -1, 0, 2}), {{"scale", 0.5}})[0]; }},
+  {"attention with a mask of rows", [](Bench& b) { return b.g.attention(b.real({2, 2, 2, 3}), b.real({2, 2, 3, 3}), b.real({2, 2, 3, 3}), b.given(f64, {2, 1, 3}, {0.5, -1, 0, 2, 1, -0.5}), {{"scale", 0.5}})[0]; }},
   {"embedding",      [](Bench& b) { return b.g.square(b.g.embedding(b.given(i64, {4}, {2, 0, 2, 1}), b.real({3, 2}))); }},
   {"embedding_grad", [](Bench& b) { return b.g.square(b.g.embedding_grad(b.given(i64, {4}, {2, 0, 2, 1}), b.real({4, 2}), {{"rows", 3}})); }},
   {"dropout",        [](Bench& b) { return b.g.square(b.g.dropout(b.real({16}), b.seed(3), b.seed(0), {{"rate", 0.5}})); }},
