@@ -2,6 +2,8 @@
 // judge.cpp: asking the device, once.
 #include "fusion/judge.hpp"
 
+#include "fusion/names.hpp"
+
 namespace tenon::fusion {
 
 Result<Support> Judge::support(std::span<const uint32_t> nodes) {
@@ -9,8 +11,12 @@ Result<Support> Judge::support(std::span<const uint32_t> nodes) {
   if (const auto known = answers_.find(key); known != answers_.end()) return known->second;
   const Graph::Piece piece = TN_TRY(graph_.fragment(nodes));
   ++questions_;
-  Support answer = TN_TRY(target_.supports(piece.fragment));
-  return answers_.emplace(key, std::move(answer)).first->second;
+  auto answer = target_.supports(piece.fragment);
+  if (answer.ok()) return answers_.emplace(key, std::move(answer).take()).first->second;
+  // A device numbers the nodes of the piece that it is asked about.
+  Error wrong = answer.error();
+  wrong.message = called(graph_, nodes) + ": " + wrong.message;
+  return Status(std::move(wrong));
 }
 
 Result<Opinion> Judge::ask(std::span<const uint32_t> nodes) {

@@ -141,6 +141,7 @@ TEST_CASE("target: its error ends the cut, a mistake in the graph does before") 
   FusionTarget target = willing();
   target.supports = [](const Fragment&) -> Result<Support> { return Status(TN_DEVICE_LOST, "gone"); };
   CHECK(fuse(g, target).code() == TN_DEVICE_LOST);
+  CHECK(fuse(g, target).message() == "exp '1': gone");
   target.supports = nullptr;
   CHECK(fuse(g, target).code() == TN_INVALID);
   g.exp(Graph::Value{});
