@@ -6,6 +6,7 @@
 #include "graph/state.hpp"
 #include "graph/words.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -71,6 +72,8 @@ Graph::Value Graph::State::leaf(Role role, std::string_view wanted, TensorSpec s
                                             ", it is given " + std::to_string(bytes.size()));
   }
   check_name(wanted, where);
+  if (role != Role::constant && has_output(wanted))
+    note(where, "an output is called so: a run binds both by name, give one of them another");
   if (broken()) return {};
   base::drop_dense_strides(spec);
   ValueInfo info{.name = std::string(wanted), .spec = std::move(spec), .role = role};
@@ -78,12 +81,21 @@ Graph::Value Graph::State::leaf(Role role, std::string_view wanted, TensorSpec s
   return handle(append(std::move(info)));
 }
 
+bool Graph::State::has_output(std::string_view wanted) const noexcept {
+  return std::any_of(outputs.begin(), outputs.end(), [&](const Output& one) { return one.name == wanted; });
+}
+
 void Graph::State::output(std::string_view wanted, Value value) {
   const std::string where = "output " + base::quoted(wanted, 64);
   if (const std::string why = graph::why_no_name(wanted); !why.empty()) return note(where, why);
   if (!has(value)) return note(where, "its value is not of this graph: pass what this graph gave");
-  for (const Output& other : outputs) {
-    if (other.name == wanted) return note(where, "there is an output of this name already");
+  if (has_output(wanted)) return note(where, "there is an output of this name already");
+  if (const auto other = names.find(std::string(wanted)); other != names.end()) {
+    const Role role = values[other->second].role;
+    if (role == Role::input || role == Role::param)
+      return note(where, "the " + std::string(role_name(role)) +
+                             " is called so: a run binds both by name, call it " +
+                             base::quoted(std::string(wanted) + ".next", 64) + " for one");
   }
   const ValueInfo& info = values[value.index];
   if (info.role != Role::computed) {

@@ -35,6 +35,7 @@ struct Graph::State {
   std::vector<Value> node(Op op, std::vector<std::string> names, std::span<const Value> inputs,
                           Attributes attributes);
   void output(std::string_view name, Value value);
+  bool has_output(std::string_view name) const noexcept;
   // Calls a value otherwise; false, and nothing changes, where the name is taken or none. [does not block]
   bool rename(uint32_t index, const std::string& wanted);
 

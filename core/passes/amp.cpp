@@ -202,23 +202,25 @@ class Amp {
       return;
     }
     const Graph::ValueInfo& weight = g_.values()[node.inputs[0]];
-    const std::string master = out_.fresh(weight.name + ".master");
+    const std::string master = out_.fresh_leaf(weight.name + ".master");
     inputs.resize(std::max(inputs.size(), slots.master_input + 1));
     inputs[slots.master_input] = out_.to().param(master, weight.spec);
     names[slots.master_output] = out_.fresh(master + ".new");
     const std::vector<Value> made = out_.write(node, inputs, node.attributes, std::move(names));
-    const std::string output = out_.fresh_output(output_of(node.outputs[0], weight.name) + ".master");
+    const std::string now = output_of(node.outputs[0]);
+    const std::string output = out_.fresh_output(now.empty() ? master + ".next" : now + ".master");
     out_.more_output(output, made[slots.master_output]);
     out_.note(weight.name, "master weight " + base::quoted(master, 64),
               half_name() + " would lose small updates; the new one is output " + base::quoted(output, 64));
     out_.masters().push_back({weight.name, master, output});
   }
 
-  std::string output_of(uint32_t value, const std::string& otherwise) const {
+  // The output that a value is, or "".
+  std::string output_of(uint32_t value) const {
     for (const Graph::Output& output : g_.outputs()) {
       if (output.value == value) return output.name;
     }
-    return otherwise;
+    return "";
   }
 
   void note_lists() {

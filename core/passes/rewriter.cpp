@@ -100,7 +100,16 @@ GraphValue Rewriter::add(const std::string& name, Op op, std::initializer_list<V
 }
 
 std::string Rewriter::fresh(const std::string& name) { return take(name, names_); }
-std::string Rewriter::fresh_output(const std::string& name) { return take(name, outputs_); }
+std::string Rewriter::fresh_leaf(const std::string& name) {
+  std::string free = fresh(name);
+  while (outputs_.contains(free)) free = fresh(name);
+  return free;
+}
+std::string Rewriter::fresh_output(const std::string& name) {
+  std::string free = take(name, outputs_);
+  while (names_.contains(free)) free = take(name, outputs_);
+  return free;
+}
 
 void Rewriter::note(std::string where, std::string what, std::string reason, bool applied) {
   work_.notes.push_back({pass_, std::move(where), std::move(what), std::move(reason), applied});

@@ -44,8 +44,10 @@ class Rewriter {
   // A node of one output that was not there before, called after `name`.
   Value add(const std::string& name, Op op, std::initializer_list<Value> inputs,
             Graph::Attributes attributes);
-  // `name`, or with a number behind it where that is taken, of values and of outputs.
+  // `name`, or with a number behind it where that is taken: of a value, of a leaf, which no output may be called as, and of an
+  // output that is called as no value.
   std::string fresh(const std::string& name);
+  std::string fresh_leaf(const std::string& name);
   std::string fresh_output(const std::string& name);
   std::vector<std::string> names_of(const Node& node) const;
 

@@ -261,7 +261,7 @@ class Planner {
     return number;
   }
 
-  // Numbers what the caller binds: leaves, then outputs.
+  // Numbers what the caller binds: leaves, then outputs, which a graph gives no common names.
   Status name_all() {
     const auto values = state_->graph.values();
     bound_.assign(values.size(), State::in_block);
@@ -269,12 +269,8 @@ class Planner {
       if (values[i].role == Graph::Role::input || values[i].role == Graph::Role::param)
         bound_[i] = bind(values[i].name, values[i].spec, false);
     }
-    for (const Graph::Output& output : state_->graph.outputs()) {
-      if (state_->names.contains(output.name))
-        return Status(TN_INVALID, "plan: output '" + output.name +
-                                      "' is called as an input is: a run could not tell them apart");
+    for (const Graph::Output& output : state_->graph.outputs())
       bound_[output.value] = bind(output.name, values[output.value].spec, true);
-    }
     return bind_exchanges();
   }
 

@@ -43,8 +43,8 @@ TEST_CASE("pattern: a product with bias and activation is one group") {
 
 TEST_CASE("pattern: the operands of a sum may stand the other way round, an optional step may be missing") {
   Layer l;
-  l.g.output("a", l.g.named("ya").relu(l.g.named("sa").add(l.b, l.g.named("pa").matmul(l.x, l.w))));
-  l.g.output("b", l.g.named("yb").relu(l.g.named("pb").matmul(l.w, l.x)));
+  l.g.output("turned", l.g.named("ya").relu(l.g.named("sa").add(l.b, l.g.named("pa").matmul(l.x, l.w))));
+  l.g.output("bare", l.g.named("yb").relu(l.g.named("pb").matmul(l.w, l.x)));
   const FusionCut cut = must(fuse(l.g, with({gemm_epilogue()})));
   check_cut(l.g, cut);
   CHECK(fused(l.g, cut, {"pa", "sa", "ya"}));

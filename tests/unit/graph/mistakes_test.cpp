@@ -154,6 +154,21 @@ TEST_CASE("mistakes: an output is computed, and one output once") {
   CHECK(twice("a", "a") == "output 'a': there is an output of this name already");
 }
 
+TEST_CASE("mistakes: an output is called as no leaf is, whichever comes first") {
+  CHECK(told_of([](Graph& g) {
+          g.output("w", g.neg(g.param("w", {f32, {2}})));
+        }) == "output 'w': the param is called so: a run binds both by name, call it 'w.next' for one");
+  CHECK(told_of([](Graph& g) {
+          g.output("w", g.neg(g.input("x", {f32, {2}})));
+          g.param("w", {f32, {2}});
+        }) == "param 'w': an output is called so: a run binds both by name, give one of them another");
+  Graph g;
+  const std::array<std::byte, 1> byte{};
+  g.output("y", g.named("z").neg(g.constant("c", {i8, {1}}, byte)));
+  g.output("c", g.named("y").neg(g.value(0)));  // nobody binds a constant or what is computed
+  CHECK_MESSAGE(g.check().ok(), g.check().message());
+}
+
 TEST_CASE("mistakes: a constant takes as many bytes as its shape says") {
   const std::array<std::byte, 3> bytes{};
   CHECK(told_of([&](Graph& g) {

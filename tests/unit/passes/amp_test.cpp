@@ -262,8 +262,8 @@ TEST_CASE(
   const auto [next, velocity, master] =
       g.named({"next", "velocity", ""})
           .momentum(w, (*gradients)[0], g.param("v", {f32, {8, 16}}), g.input("lr", {f32, {}}));
-  g.output("w", next);
-  g.output("v", velocity);
+  g.output("w.next", next);
+  g.output("v.next", velocity);
   const passes::Rewritten work = o2(g);
   CHECK(dtype(work.graph, "w") == bf16);
   CHECK(dtype(work.graph, "next") == bf16);
@@ -273,8 +273,9 @@ TEST_CASE(
   REQUIRE(work.masters.size() == 1);
   CHECK(work.masters[0].param == "w");
   CHECK(work.masters[0].master == "w.master");
+  CHECK(work.masters[0].output == "w.next.master");
   CHECK(output(work.graph, work.masters[0].output) == "w.master.new");
-  CHECK(dtype(work.graph, output(work.graph, "w")) == bf16);
+  CHECK(dtype(work.graph, output(work.graph, "w.next")) == bf16);
   CHECK(o1(g).masters.empty());
 }
 

@@ -18,9 +18,9 @@ Graph trained() {
   const auto gradients = g.gradients(loss, {a, b});
   REQUIRE(gradients.ok());
   g.output("loss", loss);
-  g.output("a",
+  g.output("a.next",
            g.named({"new_a", "va", ""}).momentum(a, (*gradients)[0], g.param("ma", {f32, {4, 4}}), lr)[0]);
-  g.output("b",
+  g.output("b.next",
            g.named({"new_b", "vb", ""}).momentum(b, (*gradients)[1], g.param("mb", {f32, {4, 4}}), lr)[0]);
   return g;
 }
@@ -58,15 +58,15 @@ TEST_CASE("prune: a graph that needs all it has stays as it is") {
 TEST_CASE("prune: a parameter that is not trained loses its update, its gradient and its state") {
   const Graph g = trained();
   const passes::Rewritten work = done(passes::prune(g, {.stop_gradient = {"a"}}));
-  CHECK(output(work.graph, "a") == "none");
-  CHECK(output(work.graph, "b") == "new_b");
+  CHECK(output(work.graph, "a.next") == "none");
+  CHECK(output(work.graph, "b.next") == "new_b");
   CHECK(has(work.graph, "a"));
   CHECK_FALSE(has(work.graph, "ma"));
   CHECK(count(g, Op::matmul) == 5);
   CHECK(count(work.graph, Op::matmul) == 3);  // forward, and the gradient of b
   CHECK(told(work, "a", "momentum") == "+ prune: a: momentum 'new_a' left out: stop_gradient\n");
-  CHECK(told(work, "a", "output") ==
-        "+ prune: a: output left out: only the update of a stopped parameter makes it\n");
+  CHECK(told(work, "a.next", "output") ==
+        "+ prune: a.next: output left out: only the update of a stopped parameter makes it\n");
 }
 
 TEST_CASE("prune: stop_gradient that cannot be says why") {
@@ -90,7 +90,7 @@ TEST_CASE("prune: what another rank waits for stays, unless the update it was fo
   g.named("idle").all_reduce(x, {{"comm", 0}, {"reduce", "sum"}});
   const auto w = g.param("w", small);
   const auto reduced = g.named("reduced").all_reduce(g.named("g").exp(w), {{"comm", 0}, {"reduce", "sum"}});
-  g.output("w", g.named({"new_w", "", "unscaled"}).sgd(w, reduced, g.input("lr", {f32, {}}))[0]);
+  g.output("w.next", g.named({"new_w", "", "unscaled"}).sgd(w, reduced, g.input("lr", {f32, {}}))[0]);
   g.output("y", g.named("y").relu(x));
   const passes::Rewritten kept = done(passes::prune(g));
   CHECK(has(kept.graph, "sent"));
