@@ -4,6 +4,7 @@
 
 #include "base/text.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -52,6 +53,13 @@ std::string listed(const std::vector<Item>& items) {
   std::vector<std::string> words;
   for (const Item& item : items) words.push_back(word(item));
   return "[" + base::join(words, ", ") + "]";
+}
+
+// Whether a list may name two nodes; a graph says whether it does.
+bool may_be_several(const Strategy::Names& names) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return name != names.front() || name.find('*') != std::string::npos;
+  });
 }
 
 // All items of a list, or nothing of it.
@@ -110,7 +118,11 @@ std::string read(const toml::node& value, Strategy::Names& into, Range) {
   return read_list(value, into) ? "" : "a list of names in double quotes";
 }
 std::string read(const toml::node& value, Strategy::Groups& into, Range) {
-  return read_list(value, into) ? "" : "a list of lists of names: [[\"a\", \"b\"]]";
+  Strategy::Groups groups;
+  if (!read_list(value, groups) || !std::all_of(groups.begin(), groups.end(), may_be_several))
+    return "a list of lists of names, two or more in each or one with a *: [[\"a\", \"b\"]]";
+  into = std::move(groups);
+  return "";
 }
 
 std::string read(const toml::node& value, Strategy::Level& into, Range) {

@@ -55,6 +55,14 @@ void draw(Random& random, std::vector<T>& value, double low, double high) {
   value.resize(below(random, 4));
   for (T& item : value) draw(random, item, low, high);
 }
+// Lists that name two nodes at least, which alone are read.
+void draw(Random& random, Strategy::Groups& value, double low, double high) {
+  value.resize(below(random, 4));
+  for (Strategy::Names& names : value) {
+    draw(random, names, low, high);
+    names.insert(names.end(), {"first", "second"});
+  }
+}
 
 Strategy drawn(Random& random) {
   Strategy out;

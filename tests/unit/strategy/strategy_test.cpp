@@ -21,14 +21,14 @@ TEST_CASE("strategy: nothing said is the defaults") {
 TEST_CASE("strategy: every key of fusion sets its member, and the text of it reads back as the same") {
   const Strategy strategy = read(
       "[fusion]\nelementwise = false\npatterns = false\noptimizers = false\noff = [\"gemm_*\"]\n"
-      "must_fuse = [[\"a\", \"b\"], [\"c\"]]\nnever_fuse = [\"d\\\"e\"]\nmax_nodes = 12\nmin_gain_us = "
+      "must_fuse = [[\"a\", \"b\"], [\"c*\"]]\nnever_fuse = [\"d\\\"e\"]\nmax_nodes = 12\nmin_gain_us = "
       "1.5\n");
   const FusionOptions fusion = strategy.fusion({});
   CHECK_FALSE(fusion.elementwise);
   CHECK_FALSE(fusion.patterns);
   CHECK_FALSE(fusion.optimizers);
   CHECK(fusion.off == std::vector<std::string>{"gemm_*"});
-  CHECK(fusion.must_fuse == std::vector<std::vector<std::string>>{{"a", "b"}, {"c"}});
+  CHECK(fusion.must_fuse == std::vector<std::vector<std::string>>{{"a", "b"}, {"c*"}});
   CHECK(fusion.never_fuse == std::vector<std::string>{"d\"e"});
   CHECK(fusion.max_nodes == 12);
   CHECK(fusion.min_gain_ns == 1500);
@@ -106,6 +106,9 @@ TEST_CASE("strategy: a value of another kind is refused with what it must be") {
   refuses("[fusion]\noff = \"x\"\n", "is not a list of names in double quotes");
   refuses("[fusion]\noff = [\"\"]\n", "is not a list of names in double quotes");
   refuses("[fusion]\nmust_fuse = [\"a\"]\n", "is not a list of lists of names");
+  for (const std::string list : {"[]", "[\"a\"]", "[\"a\", \"a\"]"})
+    refuses("[fusion]\nmust_fuse = [[\"a\", \"b\"], " + list + "]\n",
+            "is not a list of lists of names, two or more in each or one with a *: [[\"a\", \"b\"]]");
   refuses("amp.level = \"O1\"\n", "amp = ");
   refuses("[fusion\n", "s.toml");
 }
