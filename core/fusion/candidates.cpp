@@ -115,17 +115,23 @@ Result<bool> Scheduler::take_updates_with(const std::vector<uint32_t>& updates,
   return !candidates.empty() && take(candidates.front());
 }
 
+void Scheduler::refuse_left_alone(const std::vector<uint32_t>& alone) {
+  for (const uint32_t node : alone)
+    refuse({node}, "optimizers", "never_fuse names it, and the other updates go without it");
+}
+
 // All updates of one step, with the scan for what is not finite and the loss's next scale where those go along.
 Status Scheduler::take_optimizers() {
-  std::vector<uint32_t> updates, scans, scales;
+  std::vector<uint32_t> updates, scans, scales, alone;
   for (uint32_t node = 0; node < graph_.nodes().size(); ++node) {
     const Op op = graph_.nodes()[node].op;
-    if (state_[node] != Node::free) continue;
-    if (op == Op::check_finite_and_unscale) scans.push_back(node);
-    if (op == Op::update_loss_scaling) scales.push_back(node);
-    if (graph::columns_of(op).family == graph::Family::OPTIMIZER) updates.push_back(node);
+    const bool is_scan = op == Op::check_finite_and_unscale, is_scale = op == Op::update_loss_scaling;
+    if (!is_scan && !is_scale && graph::columns_of(op).family != graph::Family::OPTIMIZER) continue;
+    if (state_[node] == Node::alone) alone.push_back(node);
+    if (state_[node] == Node::free) (is_scan ? scans : is_scale ? scales : updates).push_back(node);
   }
   if (updates.empty()) return {};
+  refuse_left_alone(alone);
   if (TN_TRY(take_updates_with(updates, {scans, scales})) || TN_TRY(take_updates_with(updates, {scans})) ||
       TN_TRY(take_updates_with(updates, {scales})))
     return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// explain.cpp: a cut in words: one line for each fusion, each refusal and each node that the device does not run.
+// explain.cpp: a cut in words: one line for each fusion, each refusal and each node that the device does not run, one for all exchanges.
 #include "base/text.hpp"
 #include "fusion/names.hpp"
 
@@ -18,7 +18,9 @@ class Explainer {
   Explainer(const Graph& graph, const FusionTarget& target, const FusionCut& cut,
             std::span<const std::string> engines)
       : graph_(graph), target_(target), cut_(cut), engines_(engines) {
-    for (const FusionGroup& group : cut.groups) rule_width_ = std::max(rule_width_, group.rule.size());
+    for (const FusionGroup& group : cut.groups) {
+      if (group.rule != "exchange") rule_width_ = std::max(rule_width_, group.rule.size());
+    }
     for (const FusionRefusal& refusal : cut.refusals)
       rule_width_ = std::max(rule_width_, refusal.rule.size());
   }
@@ -29,8 +31,9 @@ class Explainer {
       if (cut_.groups[at].nodes.size() > 1) fused(cut_.groups[at], at < engines_.size() ? engines_[at] : "");
     }
     for (const FusionRefusal& refusal : cut_.refusals) refused(refusal);
+    exchanged();
     for (const FusionGroup& group : cut_.groups) {
-      if (group.support.verdict == Verdict::no) not_run(group);
+      if (group.support.verdict == Verdict::no && group.rule != "exchange") not_run(group);
     }
     for (const uint32_t node : cut_.dropped)
       out_ += head("dropped", "alone") + fusion::called(graph_, node) + ": no output needs it\n";
@@ -39,18 +42,27 @@ class Explainer {
 
  private:
   void totals() {
-    const size_t nodes = graph_.nodes().size() - cut_.dropped.size(), groups = cut_.groups.size();
-    const size_t launches = groups - cut_.views;
-    size_t saved = 0;
-    for (const FusionGroup& group : cut_.groups) saved += group.launches_saved;
-    out_ += target_.device + ": " + base::counted(nodes, "node") + " in " + std::to_string(launches) +
-            (launches == 1 ? " launch" : " launches") +
-            (cut_.views > 0 ? " and " + base::counted(cut_.views, "view") : "") + ", " +
-            std::to_string(saved) + " saved; " + base::bytes_in_words(cut_.bytes_after) +
+    const size_t nodes = graph_.nodes().size() - cut_.dropped.size();
+    size_t launches = 0, saved = 0;
+    for (const FusionGroup& group : cut_.groups) {
+      launches += group.rule == "exchange" ? 0 : 1;
+      saved += group.launches_saved;
+    }
+    out_ += target_.device + ": " + base::counted(nodes, "node") + " in " + ways(launches - cut_.views) +
+            ", " + std::to_string(saved) + " saved; " + base::bytes_in_words(cut_.bytes_after) +
             " moved instead of " + base::bytes_in_words(cut_.bytes_before) + "; predicted " +
             base::time_in_words(cut_.cost_after_ns) + " instead of " +
             base::time_in_words(cut_.cost_before_ns) + "; " + base::counted(cut_.questions, "question") +
             " asked\n";
+  }
+
+  // "2 launches, 1 view and 1 exchange"
+  std::string ways(size_t launches) const {
+    std::string out = std::to_string(launches) + (launches == 1 ? " launch" : " launches");
+    const std::string views = base::counted(cut_.views, "view"),
+                      exchanges = base::counted(cut_.exchanges, "exchange");
+    if (cut_.views > 0) out += (cut_.exchanges > 0 ? ", " : " and ") + views;
+    return cut_.exchanges > 0 ? out + " and " + exchanges : out;
   }
 
   std::string head(std::string_view what, std::string_view rule) const {
@@ -71,9 +83,21 @@ class Explainer {
   }
 
   void refused(const FusionRefusal& refusal) {
-    out_ += head("refused", refusal.rule) + fusion::called(graph_, refusal.nodes) + ": " + refusal.reason;
+    out_ += head("refused", refusal.rule);
+    if (!refusal.nodes.empty()) out_ += fusion::called(graph_, refusal.nodes) + ": ";
+    out_ += refusal.reason;
     if (refusal.gain_ns > 0) out_ += " (would save " + base::time_in_words(refusal.gain_ns) + ")";
     out_ += '\n';
+  }
+
+  // Of a plan they are taken out, and it tells where they are.
+  void exchanged() {
+    std::vector<uint32_t> nodes;
+    for (const FusionGroup& group : cut_.groups) {
+      if (group.rule == "exchange") nodes.insert(nodes.end(), group.nodes.begin(), group.nodes.end());
+    }
+    if (!nodes.empty())
+      out_ += "exchange " + fusion::called(graph_, nodes) + ": summed over ranks, between launches\n";
   }
 
   void not_run(const FusionGroup& group) {

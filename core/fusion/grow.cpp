@@ -57,16 +57,20 @@ Scheduler::Space Scheduler::space_of(uint32_t node) const {
   return space;
 }
 
+bool Scheduler::may_grow(uint32_t node) const {
+  const bool is_there = state_[node] == Node::free || state_[node] == Node::alone;
+  return is_there && kind_of(graph_.nodes()[node].op) != Kind::other;
+}
+
 void Scheduler::grow() {
   for (uint32_t node = 0; node < graph_.nodes().size(); ++node) {
     const Graph::Node& told = graph_.nodes()[node];
-    if (state_[node] != Node::free || kind_of(told.op) == Kind::other) continue;
+    if (!may_grow(node)) continue;
     spaces_[node] = space_of(node);
     std::vector<uint32_t> sources;
     for (const uint32_t value : told.inputs) {
       const uint32_t producer = value == TN_ABSENT ? TN_ABSENT : graph_.values()[value].producer;
-      if (producer == TN_ABSENT || state_[producer] != Node::free) continue;
-      if (kind_of(graph_.nodes()[producer].op) != Kind::other) sources.push_back(value);
+      if (producer != TN_ABSENT && may_grow(producer)) sources.push_back(value);
     }
     std::stable_sort(sources.begin(), sources.end(), [&](uint32_t a, uint32_t b) {
       return graph_.values()[a].spec.elements() > graph_.values()[b].spec.elements();
@@ -79,6 +83,10 @@ void Scheduler::try_join(uint32_t producer, uint32_t consumer) {
   const uint32_t a = contraction_.group_of(producer), b = contraction_.group_of(consumer);
   if (a == b) return;
   std::string reason = why_apart(producer, consumer);
+  if (state_[producer] == Node::alone || state_[consumer] == Node::alone) {
+    if (reason.empty()) leave_alone(producer, consumer);
+    return;
+  }
   if (reason.empty()) {
     const uint32_t both[] = {a, b};
     const Contraction::Outcome outcome = contraction_.join(both, neighbourhood);
@@ -95,6 +103,15 @@ void Scheduler::try_join(uint32_t producer, uint32_t consumer) {
     reason = path_in_words(outcome);
   }
   apart_.emplace(std::pair(producer, consumer), std::move(reason));
+}
+
+// One refusal for each node that never_fuse names: where it would have been joined first.
+void Scheduler::leave_alone(uint32_t producer, uint32_t consumer) {
+  for (const uint32_t node : {producer, consumer}) {
+    if (state_[node] != Node::alone || left_alone_[node]) continue;
+    left_alone_[node] = true;
+    refuse({producer, consumer}, "elementwise", "never_fuse names " + called(graph_, node));
+  }
 }
 
 // The predicate that keeps the groups of two nodes apart, with its values; "" when there is none.

@@ -1,18 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// scheduler.cpp: options, taking groups, and the finished cut.
+// scheduler.cpp: taking groups, and the finished cut.
 #include "fusion/scheduler.hpp"
 
-#include "base/text.hpp"
 #include "fusion/names.hpp"
 #include "graph/columns.hpp"
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 namespace tenon::fusion {
 namespace {
 
-constexpr std::string_view own_rules[] = {"elementwise", "optimizers"};
+// A sum over ranks: no device is asked for it, who runs the plan takes it between launches.
+bool is_exchange(const Graph::Node& node) {
+  const auto sums = [](const Attribute& attribute) {
+    const auto* const word = std::get_if<std::string>(&attribute.value);
+    return attribute.name == "reduce" && word != nullptr && *word == "sum";
+  };
+  return node.op == Op::all_reduce && std::any_of(node.attributes.begin(), node.attributes.end(), sums);
+}
+
+// In the order of their nodes. Variants of a pattern may find the same nodes, and are one candidate: refused once, or not where one
+// of them was taken.
+std::vector<FusionRefusal> told_once(std::vector<FusionRefusal> refusals,
+                                     const std::vector<FusionGroup>& groups) {
+  std::stable_sort(refusals.begin(), refusals.end(),
+                   [](const FusionRefusal& a, const FusionRefusal& b) { return a.nodes < b.nodes; });
+  std::set<std::pair<std::vector<uint32_t>, std::string>> told;
+  for (const FusionGroup& group : groups) told.emplace(group.nodes, group.rule);
+  std::erase_if(refusals, [&](const FusionRefusal& refusal) {
+    return !told.emplace(refusal.nodes, refusal.rule).second;
+  });
+  return refusals;
+}
 
 }  // namespace
 
@@ -25,7 +46,8 @@ Scheduler::Scheduler(const Graph& graph, const FusionTarget& target, const Fusio
       is_output_(graph.values().size()),
       state_(graph.nodes().size(), Node::free),
       rule_(graph.nodes().size()),
-      spaces_(graph.nodes().size()) {
+      spaces_(graph.nodes().size()),
+      left_alone_(graph.nodes().size()) {
   for (const Graph::Output& output : graph.outputs()) is_output_[output.value] = true;
   for (uint32_t node = 0; node < graph.nodes().size(); ++node) {
     const auto op = static_cast<size_t>(graph.nodes()[node].op);
@@ -48,27 +70,6 @@ void Scheduler::drop_unneeded() {
     }
     if (!needed[node]) state_[node] = Node::dropped;
   }
-}
-
-bool Scheduler::is_off(std::string_view rule) const {
-  return std::any_of(options_.off.begin(), options_.off.end(),
-                     [&](const std::string& word) { return matches(word, rule); });
-}
-
-Status Scheduler::read_options() {
-  std::vector<std::string_view> rules(std::begin(own_rules), std::end(own_rules));
-  for (const FusionPattern& pattern : target_.patterns) rules.push_back(pattern.name);
-  for (const std::string& word : options_.off) {
-    if (std::none_of(rules.begin(), rules.end(), [&](std::string_view rule) { return matches(word, rule); }))
-      return Status(TN_INVALID, "off: " + target_.device + " has no rule or pattern called " +
-                                    base::quoted(word) + base::did_you_mean(word, rules));
-  }
-  for (const std::string& word : options_.never_fuse) {
-    for (const uint32_t node : TN_TRY(nodes_named(graph_, word, "never_fuse"))) {
-      if (state_[node] == Node::free) state_[node] = Node::alone;
-    }
-  }
-  return {};
 }
 
 void Scheduler::refuse(std::vector<uint32_t> nodes, std::string rule, std::string reason, double gain_ns) {
@@ -123,26 +124,6 @@ bool Scheduler::take(const Candidate& candidate) {
   return false;
 }
 
-Status Scheduler::take_must() {
-  for (const std::vector<std::string>& words : options_.must_fuse) {
-    Candidate candidate{.nodes = {}, .rule = "must_fuse", .opinion = {}};
-    for (const std::string& word : words) {
-      const auto nodes = TN_TRY(nodes_named(graph_, word, "must_fuse"));
-      candidate.nodes.insert(candidate.nodes.end(), nodes.begin(), nodes.end());
-    }
-    std::sort(candidate.nodes.begin(), candidate.nodes.end());
-    candidate.nodes.erase(std::unique(candidate.nodes.begin(), candidate.nodes.end()), candidate.nodes.end());
-    const auto impossible = [&](const std::string& reason) {
-      return Status(TN_INVALID, "must_fuse [" + base::join(words, ", ") + "]: " + reason);
-    };
-    if (contained(candidate)) continue;
-    if (!take(candidate)) return impossible(refusals_.back().reason);
-    const Opinion opinion = TN_TRY(judge_.ask(candidate.nodes));
-    if (!opinion.is_one()) return impossible(target_.device + ": " + opinion.support.reason);
-  }
-  return {};
-}
-
 FusionGroup Scheduler::group_of(std::vector<uint32_t> nodes, std::string rule, const Opinion& opinion) const {
   return {.nodes = std::move(nodes),
           .rule = std::move(rule),
@@ -162,6 +143,11 @@ Result<FusionCut> Scheduler::finish() {
       cut.dropped.push_back(nodes.front());
       continue;
     }
+    if (nodes.size() == 1 && is_exchange(graph_.nodes()[nodes.front()])) {
+      cut.groups.push_back({.nodes = {nodes.front()}, .rule = "exchange"});
+      ++cut.exchanges;
+      continue;
+    }
     const Opinion opinion = TN_TRY(judge_.ask(nodes));
     std::string rule = nodes.size() == 1 ? "alone" : rule_[group];
     cut.groups.push_back(group_of({nodes.begin(), nodes.end()}, std::move(rule), opinion));
@@ -175,9 +161,7 @@ Result<FusionCut> Scheduler::finish() {
     if (contraction_.group_of(edge.first) == contraction_.group_of(edge.second)) continue;
     refuse({edge.first, edge.second}, "elementwise", reason);
   }
-  std::stable_sort(refusals_.begin(), refusals_.end(),
-                   [](const FusionRefusal& a, const FusionRefusal& b) { return a.nodes < b.nodes; });
-  cut.refusals = std::move(refusals_);
+  cut.refusals = told_once(std::move(refusals_), cut.groups);
   cut.questions = judge_.questions();
   return cut;
 }
@@ -186,11 +170,7 @@ Result<FusionCut> Scheduler::run() {
   drop_unneeded();
   TN_TRY(read_options());
   if (target_.whole_graph) {
-    std::vector<uint32_t> all;
-    for (uint32_t node = 0; node < state_.size(); ++node) {
-      if (state_[node] != Node::dropped) all.push_back(node);
-    }
-    if (all.size() > 1 && contraction_.join(all).done) rule_[all.front()] = "whole_graph";
+    TN_TRY(take_whole_graph());
     return finish();
   }
   TN_TRY(take_must());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // scheduler.hpp: one run of `fuse`: what must be first, then patterns by their gain, optimizers, and grown groups.
 //
-// Invariant: a node that a rule took is never given to another; every candidate that is not taken leaves a refusal.
+// Invariant: a node that a rule took is never given to another; every candidate that is not taken leaves one refusal.
 #pragma once
 
 #include "fusion/contraction.hpp"
@@ -38,9 +38,6 @@ class Scheduler {
 
   // scheduler.cpp
   void drop_unneeded();
-  Status read_options();
-  Status take_must();
-  bool is_off(std::string_view rule) const;
   void refuse(std::vector<uint32_t> nodes, std::string rule, std::string reason, double gain_ns = 0);
   // Takes the nodes as one group, where they are not part of one already; or leaves a refusal.
   bool take(const Candidate& candidate);
@@ -51,6 +48,14 @@ class Scheduler {
   FusionGroup group_of(std::vector<uint32_t> nodes, std::string rule, const Opinion& opinion) const;
   Result<FusionCut> finish();
 
+  // options.cpp
+  Status read_options();
+  bool is_off(std::string_view rule) const;
+  Result<Candidate> must_candidate(const std::vector<std::string>& words) const;
+  Status take_must();
+  Status take_whole_graph();
+  Status refuse_to_part();
+
   // candidates.cpp
   Status take_patterns();
   Status find(const FusionPattern& pattern, const Variant& variant, std::vector<bool>& found,
@@ -59,6 +64,7 @@ class Scheduler {
   Result<bool> take_updates_with(const std::vector<uint32_t>& updates,
                                  std::initializer_list<std::span<const uint32_t>> beside);
   Status take_optimizers();
+  void refuse_left_alone(const std::vector<uint32_t>& alone);
 
   // arrival.cpp
   std::vector<uint32_t> arrivals() const;
@@ -67,6 +73,8 @@ class Scheduler {
   // grow.cpp
   void grow();
   void try_join(uint32_t producer, uint32_t consumer);
+  bool may_grow(uint32_t node) const;
+  void leave_alone(uint32_t producer, uint32_t consumer);
   std::string why_apart(uint32_t producer, uint32_t consumer);
   std::string why_other_space(uint32_t a, uint32_t b, uint32_t consumer);
   Space space_of(uint32_t node) const;
@@ -85,6 +93,8 @@ class Scheduler {
   std::vector<Space> spaces_;                 // per group that is grown
   std::vector<std::vector<uint32_t>> by_op_;  // nodes, by the op's number
   std::vector<FusionRefusal> refusals_;
+  std::vector<bool>
+      left_alone_;  // per node: whether a refusal of a grown group says that never_fuse names it
   std::map<std::pair<uint32_t, uint32_t>, std::string>
       apart_;  // edges over which groups did not join, and why
 };

@@ -52,19 +52,20 @@ struct FusionOptions {
   bool optimizers = true;  // all optimizer updates at once (fuse_all_optimizer_ops)
   // Updates that need different sums over ranks become several groups, in the order in which the sums are sent: as many as pay.
   bool updates_by_arrival = false;
-  std::vector<std::string> off{};                     // rules and patterns that are not used, by name
-  std::vector<std::vector<std::string>> must_fuse{};  // each list is one group, or `fuse` fails and says why
-  std::vector<std::string> never_fuse{};              // nodes that stay alone
-  uint32_t max_nodes = 256;                           // of one elementwise group
-  double min_gain_ns = 0;                             // a fusion that is predicted to gain no more is refused
+  std::vector<std::string> off{};  // rules and patterns that are not used, by name
+  // Each list names two nodes or more and is one group, or `fuse` fails and says why.
+  std::vector<std::vector<std::string>> must_fuse{};
+  std::vector<std::string> never_fuse{};  // nodes that stay alone
+  uint32_t max_nodes = 256;               // of one elementwise group
+  double min_gain_ns = 0;                 // a fusion that is predicted to gain no more is refused
 };
 
 // Nodes that become one fragment.
 struct FusionGroup {
   std::vector<uint32_t> nodes{};  // ascending
-  std::string
-      rule{};         // "alone", "elementwise", "optimizers", "must_fuse", "whole_graph", or a pattern's name
-  Support support{};  // of a group that no device runs, the reason
+  // "alone", "elementwise", "optimizers", "must_fuse", "whole_graph", "exchange", or a pattern's name.
+  std::string rule{};
+  Support support{};            // of a group that no device runs, the reason
   uint32_t launches_saved = 0;  // against the nodes one by one
   double cost_ns = 0;           // predicted
   double gain_ns = 0;           // against the nodes one by one
@@ -72,9 +73,9 @@ struct FusionGroup {
   uint64_t bytes_saved = 0;
 };
 
-// A candidate that was not taken.
+// A candidate that was not taken, or a wish that the device cannot honour.
 struct FusionRefusal {
-  std::vector<uint32_t> nodes{};  // ascending
+  std::vector<uint32_t> nodes{};  // ascending; none: it is of the whole graph
   std::string rule{};
   std::string reason{};  // "N = 1000 is not a multiple of 128"
   double gain_ns = 0;    // predicted, had it been taken; 0: not computed
@@ -82,16 +83,18 @@ struct FusionRefusal {
 
 struct FusionCut {
   std::vector<FusionGroup> groups{};      // in an order in which they can run
-  std::vector<FusionRefusal> refusals{};  // in the order of their nodes
+  std::vector<FusionRefusal> refusals{};  // in the order of their nodes; no two of the same nodes and rule
   std::vector<uint32_t> dropped{};        // nodes that no output needs: they do not run
-  uint64_t views = 0;  // groups of a reshape between launches, for which a plan launches nothing
+  uint64_t views = 0;      // groups of a reshape between launches, for which a plan launches nothing
+  uint64_t exchanges = 0;  // groups of a sum over ranks, for which a plan launches nothing either
   uint64_t bytes_before = 0, bytes_after = 0;  // moved by all nodes one by one, and by all groups
   double cost_before_ns = 0, cost_after_ns = 0;
   uint64_t questions = 0;  // how often the device was asked
 };
 
 // Cuts `graph` for `target`. TN_INVALID for a graph with a mistake, a name in the options that no node and no rule has
-// (with the nearest one), or a must_fuse that cannot be, with the path or the device's reason.
+// (with the nearest one), or a must_fuse that names fewer than two nodes or cannot be, with the path or the device's reason.
+// A device of whole graphs has what must be together in its one group; never_fuse and off are refused there, in words.
 // [any-thread; does not block; may fail]
 TN_API Result<FusionCut> fuse(const Graph& graph, const FusionTarget& target,
                               const FusionOptions& options = {});

@@ -55,6 +55,32 @@ TEST_CASE("explain: a reshape between launches costs nothing, moves nothing and 
   CHECK(must(fuse(bound, target)).views == 0);
 }
 
+TEST_CASE("explain: a sum over ranks is an exchange, no launch and nothing that the device refuses") {
+  Graph g;
+  g.communicator(0, 2);
+  const auto sum = [&](const char* name, const Graph::Value& of, const char* reduce) {
+    return g.named(name).all_reduce(of, {{"comm", int64_t{0}}, {"reduce", std::string(reduce)}});
+  };
+  const auto a = g.named("a").softmax(g.input("x", {f32, {256, 256}}));
+  g.output("out", g.named("y").softmax(sum("s", a, "sum")));
+  const auto target = picky([](const tn_fragment& f) {
+    return f.nodes[0].op == TN_OP_all_reduce ? std::string("it has no ranks") : std::string();
+  });
+  const FusionCut cut = must(fuse(g, target));
+  check_cut(g, cut);
+  CHECK(cut.exchanges == 1);
+  CHECK(group_of(g, cut, "s").rule == "exchange");
+  CHECK(cut.questions == 1);
+  const std::string text = explain(g, target, cut);
+  CHECK_MESSAGE(text.starts_with("test:0: 3 nodes in 2 launches and 1 exchange, 0 saved; 1.0 MiB moved"),
+                text);
+  CHECK_MESSAGE(text.ends_with("exchange all_reduce 's': summed over ranks, between launches\n"), text);
+
+  g.output("most", g.named("z").neg(sum("m", a, "max")));  // which no plan takes between launches
+  const std::string most = explain(g, target, must(fuse(g, target)));
+  CHECK_MESSAGE(most.find("not run  alone  all_reduce 'm': it has no ranks") != std::string::npos, most);
+}
+
 TEST_CASE("explain: of a long group the middle is counted") {
   Graph g;
   auto value = g.input("x", {f32, {8}});

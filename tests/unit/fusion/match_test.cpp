@@ -100,6 +100,41 @@ TEST_CASE("pattern: the device's refusal is told with its reason") {
   CHECK(reasons(cut).find("gemm_epilogue: test:0: N = 64 is not a multiple of 128") != std::string::npos);
 }
 
+TEST_CASE("pattern: nodes that several variants find are one candidate, refused once") {
+  Layer l;
+  l.g.output("out", l.g.named("y").relu(l.g.named("s").add(l.g.named("p").matmul(l.x, l.w), l.b)));
+  FusionTarget target = picky([](const tn_fragment& f) {
+    return f.node_count > 1 ? std::string("f64 is not fused") : std::string();
+  });
+  target.patterns = {{.name = "gemm_epilogue",
+                      .steps = {{.ops = {Op::matmul}, .operands = {in(0), in(1)}},
+                                {.ops = {Op::add}, .operands = {0, in(2)}, .optional = true},
+                                {.ops = {Op::add}, .operands = {1, in(3)}, .optional = true},
+                                {.ops = {Op::relu}, .operands = {2}, .optional = true}}}};
+  FusionOptions options;
+  options.elementwise = false;
+  const FusionCut cut = must(fuse(l.g, target, options));
+  REQUIRE_MESSAGE(cut.refusals.size() == 2, reasons(cut));
+  CHECK(cut.refusals[0].nodes == Indexes{0, 1});
+  CHECK(cut.refusals[1].nodes == Indexes{0, 1, 2});
+}
+
+TEST_CASE("pattern: nodes that one variant may not take and another takes are fused, and not refused") {
+  Layer l;
+  const auto sum = l.g.named("s").add(l.g.named("p").matmul(l.x, l.w), l.b);
+  l.g.output("out", l.g.named("y").softmax(sum));
+  l.g.output("sum", sum);
+  FusionPattern pattern{
+      .name = "shown",
+      .steps = {{.ops = {Op::matmul}, .operands = {in(0), in(1)}},
+                {.ops = {Op::add}, .operands = {0, in(2)}, .optional = true, .output = true},
+                {.ops = {Op::add}, .operands = {1, in(3)}, .optional = true},
+                {.ops = {Op::softmax}, .operands = {2}}}};
+  const FusionCut cut = must(fuse(l.g, with({pattern})));
+  CHECK(fused(l.g, cut, {"p", "s", "y"}));
+  CHECK_MESSAGE(reasons(cut).empty(), reasons(cut));
+}
+
 TEST_CASE("pattern: of two that want a node the one that gains more has it, the other says so") {
   Layer l;
   const auto p = l.g.named("p").matmul(l.x, l.w), s = l.g.named("s").add(p, l.b);

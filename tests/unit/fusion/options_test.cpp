@@ -50,6 +50,22 @@ TEST_CASE("options: a must_fuse that cannot be is an error with the path or the 
   says(fuse(c.g, willing(), options), "exp 'c1' is in 'must_fuse' already");
 }
 
+TEST_CASE("options: a must_fuse of fewer than two nodes is an error, and bars none of them from a fusion") {
+  Chain c;
+  FusionOptions options;
+  options.must_fuse.emplace_back();
+  says(fuse(c.g, willing(), options),
+       "must_fuse []: it names no node: name two nodes or more, or leave the list out");
+  const std::vector<std::vector<std::string>> lists{{"c1"}, {"c1", "c1"}, {"c1", "*1"}};
+  for (const std::vector<std::string>& list : lists) {
+    options.must_fuse = {list};
+    says(fuse(c.g, willing(), options),
+         "it names exp 'c1' alone: name two nodes or more, or leave the list out");
+  }
+  options.must_fuse = {{"c*"}};
+  CHECK_MESSAGE(must(fuse(c.g, willing(), options)).groups.size() == 1, "a star may stand for several");
+}
+
 TEST_CASE("options: never_fuse leaves nodes alone, by name or by the beginning of it") {
   Chain c;
   FusionOptions options;
@@ -59,6 +75,26 @@ TEST_CASE("options: never_fuse leaves nodes alone, by name or by the beginning o
   CHECK(must(fuse(c.g, willing(), options)).groups.size() == 4);
   options.must_fuse = {{"c0", "c1"}};
   says(fuse(c.g, willing(), options), "never_fuse names neg 'c0'");
+}
+
+TEST_CASE("options: each node that never_fuse keeps from a grown group has one line, the others none") {
+  Graph g;
+  auto value = g.named("a").exp(g.input("x", {f32, {64}}));
+  const auto middle = g.named("b").neg(value);
+  g.output("y", g.named("c").relu(middle));
+  g.output("z", g.named("d").abs(middle));
+  g.output("s", g.named("s").softmax(middle));
+  FusionOptions options;
+  options.never_fuse = {"b", "s"};
+  const FusionCut cut = must(fuse(g, willing(), options));
+  check_cut(g, cut);
+  CHECK(cut.groups.size() == 5);
+  REQUIRE_MESSAGE(cut.refusals.size() == 1, reasons(cut));
+  CHECK(cut.refusals.front().rule == "elementwise");
+  CHECK(cut.refusals.front().nodes == Indexes{0, 1});
+  CHECK(cut.refusals.front().reason == "never_fuse names neg 'b'");
+  options.never_fuse = {"*"};
+  CHECK_MESSAGE(must(fuse(g, willing(), options)).refusals.size() == 3, "three edges, four nodes");
 }
 
 TEST_CASE("options: a rule that is off is not used, and elementwise = false neither") {

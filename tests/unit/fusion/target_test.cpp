@@ -76,6 +76,43 @@ TEST_CASE("target: one that takes whole graphs gets one fragment") {
   CHECK(cut.groups.front().rule == "whole_graph");
 }
 
+TEST_CASE(
+    "target: one that takes whole graphs honours what must be together, and says what it cannot honour") {
+  Graph g;
+  const auto x = g.input("x", {f32, {8, 8}});
+  const auto e = g.named("e").exp(x);
+  g.named("left").neg(e);
+  g.output("out", g.named("y").relu(g.named("p").matmul(x, e)));
+  FusionTarget target = willing();
+  target.whole_graph = true;
+  FusionOptions options;
+  options.must_fuse = {{"e", "y"}};
+  CHECK(must(fuse(g, target, options)).refusals.empty());
+  options.never_fuse = {"e", "l*"};
+  options.must_fuse = {};
+  options.off = {"elementwise"};
+  options.patterns = false;
+  const FusionCut cut = must(fuse(g, target, options));
+  check_cut(g, cut);
+  CHECK(reasons(cut) ==
+        "off: test:0 runs whole graphs only: without 'elementwise', patterns it is one launch, too\n"
+        "never_fuse: test:0 runs whole graphs only: nothing stays alone\n");
+  const std::string told = explain(g, target, cut);
+  CHECK_MESSAGE(told.find("refused  never_fuse   exp 'e': test:0 runs") != std::string::npos, told);
+  CHECK_MESSAGE(told.find("refused  off          test:0 runs whole graphs only") != std::string::npos, told);
+
+  const auto says = [&](std::vector<std::vector<std::string>> must_fuse, const char* words) {
+    options.must_fuse = std::move(must_fuse);
+    const auto refused = fuse(g, target, options);
+    REQUIRE_FALSE(refused.ok());
+    CHECK_MESSAGE(std::string(refused.message()).find(words) != std::string::npos, refused.message());
+  };
+  says({{"e", "z"}}, "must_fuse: no node makes a value called 'z'");
+  says({{"p"}}, "it names matmul 'p' alone");
+  says({{"p", "y"}, {"e", "p"}}, "must_fuse [e, p]: never_fuse names exp 'e'");
+  says({{"left", "p"}}, "must_fuse [left, p]: nothing needs neg 'left'");
+}
+
 TEST_CASE("target: all updates are one group, whatever their shapes") {
   const Graph g = updates(20);
   const FusionCut cut = must(fuse(g, willing()));
@@ -86,6 +123,12 @@ TEST_CASE("target: all updates are one group, whatever their shapes") {
   FusionOptions options;
   options.optimizers = false;
   CHECK(must(fuse(g, willing(), options)).groups.size() == 40);
+  options.optimizers = true;
+  options.never_fuse = {g.values()[g.outputs().front().value].name};
+  const FusionCut apart = must(fuse(g, willing(), options));
+  REQUIRE(apart.refusals.size() == 1);
+  CHECK(apart.refusals.front().rule == "optimizers");
+  CHECK(apart.refusals.front().reason == "never_fuse names it, and the other updates go without it");
 }
 
 TEST_CASE(
