@@ -57,9 +57,10 @@ std::vector<Graph::Frame> frames_of(const FusionCut& cut) {
 }
 
 // The fusions that change a result. [may fail]
-Result<int> tell_bisect(const ExplainRequest& asked, const Graph& graph, Device& device,
+Result<int> tell_bisect(const ExplainRequest& asked, const passes::Rewritten& work, Device& device,
                         const PlanOptions& options) {
-  const FusionSuspect suspect = TN_TRY(bisect(graph, device, options, asked.bound, asked.seed));
+  const Graph& graph = work.graph;
+  const FusionSuspect suspect = TN_TRY(bisect(work, device, options, asked.bound, asked.seed));
   std::printf("bisect: %llu runs on random inputs of seed %llu, bound %g\n",
               static_cast<unsigned long long>(suspect.runs), static_cast<unsigned long long>(asked.seed),
               asked.bound);
@@ -136,7 +137,7 @@ Result<int> tell_cut(const ExplainRequest& asked, const passes::Rewritten& work,
                      Device& device) {
   const FusionTarget target = TN_TRY(fusion_target(device));
   const FusionOptions fusion = strategy.fusion(target);
-  if (asked.bisect) return tell_bisect(asked, work.graph, device, {.fusion = fusion});
+  if (asked.bisect) return tell_bisect(asked, work, device, {.fusion = fusion});
   put_out(told_passes(work.notes));
   if (asked.compile) {
     const Plan made = TN_TRY(plan(work, device, {.fusion = fusion}));

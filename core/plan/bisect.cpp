@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bisect.cpp: finds the fusions that change a result, by running with fewer and fewer of them.
+//
+// Invariant: all runs have the same inputs, and values lie as in the plan that is suspected: cuts alone differ.
 #include "graph/columns.hpp"
 #include "graph/number.hpp"
 #include "plan/fewest.hpp"
@@ -33,8 +35,8 @@ Bytes random_bytes(const TensorSpec& spec, std::mt19937_64& numbers) {
 // One device, one set of inputs, any number of plans.
 class Bench {
  public:
-  Bench(const Graph& graph, Device& device, const PlanOptions& options, uint64_t seed)
-      : graph_(graph), device_(device), options_(options), numbers_(seed) {}
+  Bench(const passes::Rewritten& work, Device& device, const PlanOptions& options, uint64_t seed)
+      : work_(work), graph_(work.graph), device_(device), options_(options), numbers_(seed) {}
 
   Status prepare() {
     stream_ = TN_TRY(device_.stream({.name = "bisect"}));
@@ -54,7 +56,7 @@ class Bench {
     options.fusion.elementwise = options.fusion.patterns = options.fusion.optimizers = false;
     options.fusion.must_fuse.clear();
     for (const FusionGroup& group : groups) options.fusion.must_fuse.push_back(names_of(group));
-    return run(TN_TRY(plan(graph_, device_, options)));
+    return run(TN_TRY(plan(work_, device_, options)));
   }
 
   Result<std::vector<Bytes>> run(const Plan& plan) {
@@ -110,6 +112,7 @@ class Bench {
     return names;
   }
 
+  const passes::Rewritten& work_;
   const Graph& graph_;
   Device& device_;
   const PlanOptions& options_;
@@ -123,8 +126,13 @@ class Bench {
 
 Result<FusionSuspect> bisect(const Graph& graph, Device& device, const PlanOptions& options, double bound,
                              uint64_t seed) {
-  const Plan fused = TN_TRY(plan(graph, device, options));
-  Bench bench(graph, device, options, seed);
+  return bisect(passes::Rewritten(graph), device, options, bound, seed);
+}
+
+Result<FusionSuspect> bisect(const passes::Rewritten& work, Device& device, const PlanOptions& options,
+                             double bound, uint64_t seed) {
+  const Plan fused = TN_TRY(plan(work, device, options));
+  Bench bench(work, device, options, seed);
   TN_TRY(bench.prepare());
   const auto together = TN_TRY(bench.run(fused));
   const auto alone = TN_TRY(bench.with({}));

@@ -109,4 +109,8 @@ struct FusionSuspect {
 TN_API Result<FusionSuspect> bisect(const Graph& graph, Device& device, const PlanOptions& options = {},
                                     double bound = 1e-2, uint64_t seed = 1);
 
+// The same of what passes gave, as it is planned: with its placements and aliases. [any-thread; blocks; may fail]
+TN_API Result<FusionSuspect> bisect(const passes::Rewritten& work, Device& device,
+                                    const PlanOptions& options = {}, double bound = 1e-2, uint64_t seed = 1);
+
 }  // namespace tenon
