@@ -57,7 +57,7 @@ std::optional<passes::AttentionOptions> attention_for(const Graph& graph, const 
                                                       const FusionTarget& target) {
   const bool may_be = std::any_of(graph.nodes().begin(), graph.nodes().end(),
                                   [](const Graph::Node& node) { return node.op == Op::softmax; });
-  if (!strategy.fuse_attention || !may_be || target.whole_graph) return {};
+  if (!strategy.fuse_attention || !may_be) return {};
   std::vector<std::string> words = strategy.never_fuse;
   for (const auto* list : {&strategy.custom_white_list, &strategy.custom_black_list})
     words.insert(words.end(), list->begin(), list->end());
@@ -66,7 +66,13 @@ std::optional<passes::AttentionOptions> attention_for(const Graph& graph, const 
     return std::any_of(words.begin(), words.end(),
                        [&](const std::string& word) { return fusion::matches(word, made); });
   };
-  return passes::AttentionOptions{.supports = target.supports, .kept = is_named};
+  passes::AttentionOptions out{.supports = target.supports, .kept = is_named};
+  if (target.whole_graph) {
+    out.supports = [device = target.device](const Fragment&) -> Result<Support> {
+      return Support{.reason = device + " runs whole graphs only, and is given them as they are written"};
+    };
+  }
+  return out;
 }
 
 using Crossings = std::vector<train::Halves::Crossing>;
@@ -94,6 +100,7 @@ Result<train::Replays> open_replays(const State& s, size_t inputs) {
 }  // namespace
 
 Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy, Device& device) {
+  TN_TRY(train::check_layout(strategy.layout, device));
   const FusionTarget target = TN_TRY(fusion_target(device));
   passes::Options options = strategy.passes();
   if (train::recomputes(graph, strategy, target)) options.recompute.emplace();

@@ -72,7 +72,8 @@ Binding fetched(std::string_view name, Host& destination) {
 
 // `strategy.passes()` with what that leaves to the device decided: where channels lie, which attentions it has, and whether values are
 // made again. Names to stop are those of `graph`'s parameters. For `passes::run`; what an executor runs on a step, but for the nodes
-// that the step keeps in f32 under mixed precision. Failures of `fusion_target`.
+// that the step keeps in f32 under mixed precision. Failures of `fusion_target`; TN_INVALID for
+// a `layout` that the device does not have, with the nearest one.
 // [any-thread; may block; may fail]
 TN_API Result<passes::Options> passes_for(const Graph& graph, const Strategy& strategy, Device& device);
 

@@ -68,3 +68,24 @@ TEST_CASE("layout: images lie as the device prefers, unless a strategy says how"
           (last && (preferences & TN_PREFERS_FILTERS_DENSE) == 0));
   }
 }
+
+TEST_CASE(
+    "layout: an order that the device does not have is refused with the nearest, one of its own is known") {
+  Runtime runtime = tenon::test::open();
+  Device device = tenon::test::target(runtime);
+  Strategy strategy;
+  strategy.layout = "nhwx";
+  const auto refused = passes_for(convolutions(), strategy, device);
+  CHECK(refused.code() == TN_INVALID);
+  CHECK_HAS(std::string(refused.message()),
+            "layout: " + device.name() +
+                " has no order called 'nhwx' (did you mean 'nhwc'?): it has auto, nhwc, nchw");
+  tn_string_list own{};
+  tn_error error = no_error();
+  must(status_of(device.plugin().kernel->layouts(device.handle(), &own, &error), error));
+  for (uint64_t i = 0; i < own.count; ++i) {
+    CHECK_HAS(std::string(refused.message()), std::string(", ") + own.items[i]);
+    strategy.layout = own.items[i];
+    CHECK(must(passes_for(convolutions(), strategy, device)).layout->prefer == own.items[i]);
+  }
+}
