@@ -5,11 +5,13 @@ Invariant: what was decided is told with its reason, and what cannot be read wit
 """
 import os
 import pathlib
+import re
+import shutil
 import sys
 import unittest
 import xml.etree.ElementTree as xml
 
-from tool import Case, tenon
+from tool import RIGHT, Case, tenon
 
 GRAPH = """tenon-graph 1 small
 input %x: f32[64,64]
@@ -86,7 +88,8 @@ class Explain(Case):
         strategy = self.folder / "s.toml"
         strategy.write_text('[fusion]\nnever_fuse = ["e"]\n')
         done = tenon("explain", self.graph(), "--strategy", strategy, "--effective")
-        self.expect(done, 0, f'["e"]        {strategy}', "3 nodes in 3 launches, 0 saved")
+        self.expect(done, 0, f'["e"]        {strategy}', "3 nodes in 3 launches, 0 saved",
+                    "refused  elementwise  exp 'e' + neg 'n': never_fuse names exp 'e'\n")
         strategy.write_text('[fusion]\nnever_fuse = ["f"]\n')
         self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2, "no node makes a value called 'f'", where="stderr")
         strategy.write_text("[fusion]\nnever = 1\n")
@@ -131,6 +134,92 @@ class Explain(Case):
     def test_bisect_says_that_nothing_differs(self):
         done = tenon("explain", self.graph(), "--bisect", "--seed", "7")
         self.expect(done, 0, "bisect: 2 runs on random inputs of seed 7", "No fusion changes a result")
+
+    def test_bisect_names_a_fusion_that_is_wrong(self):
+        plugins = self.folder / "plugins"  # of the wrong ones this alone
+        plugins.mkdir()
+        shutil.copy(pathlib.Path(RIGHT).parent / "tenon-fused_drops_tail.so", plugins / "tenon-honest.so")
+        (plugins / "tenon-honest.toml").write_text(
+            'manifest = 1\nname = "honest"\nversion = "0.1.0"\nvendor = "Tenon tests"\nlicense = "Apache-2.0"\n'
+            'library = "tenon-honest.so"\n[abi]\nmin = "1.0"\nmax = "1.0"\n')
+        graph = self.graph("tenon-graph 1 tail\ninput %x: f32[64,64]\n%a: f32[64,64] = add(%x, %x)\n%b: f32[64,64] = add(%a, %x)\n"
+                           "%l: f32[64,64] = add(%x, %x)\n%m: f32[64,64] = max(%l, %x)\noutput y = %b\noutput most = %m\nend\n")
+        done = tenon("explain", graph, "--bisect", "--plugin-path", plugins, "--device", "honest")
+        self.expect(done, 1, "Output 'most' differs by ", "It is made by:\n  elementwise of add 'l' max 'm'\n")
+
+    def test_a_must_fuse_of_one_node_is_refused_where_it_is_read_and_where_it_is_fused(self):
+        strategy = self.folder / "s.toml"
+        for groups in ("[[]]", '[["e"]]', '[["e", "n"], ["p", "p"]]'):
+            strategy.write_text(f"[fusion]\nmust_fuse = {groups}\n")
+            self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2, "s.toml: fusion.must_fuse = ",
+                        "is not a list of lists of names, two or more in each or one with a *", where="stderr")
+        strategy.write_text('[fusion]\nmust_fuse = [["e*"]]\n')
+        self.expect(tenon("explain", self.graph(), "--strategy", strategy), 2,
+                    "must_fuse [e*]: it names exp 'e' alone: name two nodes or more", where="stderr")
+
+    def test_a_device_of_whole_graphs_says_what_it_cannot_honour(self):
+        sim = ("--device", "sim", "--option", "sim.profile=ipu")
+        done = tenon("explain", self.graph(), *sim, "--set", "never_fuse=e", "--set", "fusion_off=elementwise")
+        self.expect(done, 0, "3 nodes in 1 launch", "refused  off ", "runs whole graphs only: without 'elementwise'",
+                    "refused  never_fuse   exp 'e': sim:0 runs whole graphs only: nothing stays alone\n")
+        self.expect(tenon("explain", self.graph(), *sim, "--set", 'must_fuse=[["e", "p"]]'), 0, "3 nodes in 1 launch")
+        self.expect(tenon("explain", self.graph(), *sim, "--set", 'must_fuse=[["e", "q"]]'), 2,
+                    "must_fuse: no node makes a value called 'q'", where="stderr")
+        attention = self.graph("tenon-graph 1 attention\ninput %q: f32[1,2,8,4]\ninput %k: f32[1,2,8,4]\ninput %v: f32[1,2,8,4]\n"
+                               "%s: f32[1,2,8,8] = matmul(%q, %k) {transpose_b=1}\n%w: f32[1,2,8,8] = softmax(%s) {axis=3}\n"
+                               "%y: f32[1,2,8,4] = matmul(%w, %v)\noutput o = %y\nend\n")
+        self.expect(tenon("explain", attention, *sim), 0, "not done attention 'y'", "sim:0 runs whole graphs only")
+        self.assertNotIn("attention 'y'", tenon("explain", attention, *sim, "--set", "fuse_attention=false").stdout)
+
+    def test_one_candidate_is_refused_once(self):
+        graph = self.graph("tenon-graph 1 doubles\ninput %x: f64[8,8]\ninput %b: f64[8,8]\n%p: f64[8,8] = matmul(%x, %x)\n"
+                           "%s: f64[8,8] = add(%p, %b)\n%y: f64[8,8] = relu(%s)\noutput o = %y\nend\n")
+        done = tenon("explain", graph)
+        self.expect(done, 0, "refused  gemm_epilogue  matmul 'p' + add 's' + relu 'y': cpu:0: ")
+        lines = [line.split(": ")[0] for line in done.stdout.splitlines()]
+        self.assertEqual(sorted(lines), sorted(set(lines)))
+
+    def test_a_sum_over_ranks_is_an_exchange(self):
+        graph = self.graph("tenon-graph 1 ranks\ncomm 0 = 2\ninput %x: f32[8]\n%a: f32[8] = exp(%x)\n"
+                           '%s: f32[8] = all_reduce(%a) {comm=0, reduce="sum"}\n%y: f32[8] = neg(%s)\noutput o = %y\nend\n')
+        done = tenon("explain", graph)
+        self.expect(done, 0, "cpu:0: 3 nodes in 2 launches and 1 exchange, 0 saved",
+                    "exchange all_reduce 's': summed over ranks, between launches\n")
+        self.assertNotIn("not run", done.stdout)
+        self.expect(tenon("explain", graph, "--compile"), 0, "cpu:0: 3 nodes in 2 launches and 1 exchange, 0 saved",
+                    "exchange 1 all_reduce before launch 1 of 2")
+
+    def test_an_order_of_memory_that_the_device_does_not_have_is_refused(self):
+        self.expect(tenon("explain", self.graph(), "--set", "layout=nhwx"), 2,
+                    "layout: cpu:0 has no order called 'nhwx' (did you mean 'nhwc'?): it has auto, nhwc, nchw", where="stderr")
+
+    def test_a_step_of_resnet_50_has_a_line_for_each_fusion_and_each_refusal(self):
+        graph = pathlib.Path(os.environ["TENON_TEST_SOURCE_DIR"], "samples", "graphs", "resnet50.tg")
+        done = tenon("explain", graph)
+        self.expect(done, 0)
+        lines = done.stdout.splitlines()
+        self.assertEqual(sorted(lines), sorted(set(lines)))
+        totals = re.search(r"^cpu:0: (\d+) nodes in (\d+) launches and (\d+) views, (\d+) saved; ([\d.]+ \w+) moved instead of "
+                           r"([\d.]+ \w+); predicted [\d.]+ \S+ instead of [\d.]+ \S+; \d+ questions asked$", done.stdout, re.M)
+        self.assertTrue(totals, done.stdout[-2000:])
+        nodes, launches, views, saved = map(int, totals.groups()[:4])
+        self.assertEqual(nodes - launches - views, saved)
+        fused = [line for line in lines if line.startswith("fused ")]
+        said = [re.match(r"fused +(\w+) +(\w+ '.+'): saves (\d+) launch(?:es)?, ([\d.]+ \w+), [\d.]+ \S+$", line) for line in fused]
+        self.assertTrue(all(said), [line for line, found in zip(fused, said) if not found][:3])
+        self.assertEqual(sum(int(found[3]) for found in said), saved)
+        self.assertEqual(len({found[2] for found in said}), len(said))
+        self.assertLess(self.bytes_of(totals[5]), self.bytes_of(totals[6]))
+        self.assertAlmostEqual(sum(self.bytes_of(found[4]) for found in said),
+                               self.bytes_of(totals[6]) - self.bytes_of(totals[5]), delta=0.15 * (1 << 30))
+        for line in lines:
+            if line.startswith("refused "):
+                self.assertRegex(line, r"^refused +\w+ +\w+ '.+?': .*('[^']+'|\d)")
+
+    @staticmethod
+    def bytes_of(words):
+        number, unit = words.split()
+        return float(number) * {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[unit]
 
     def test_a_picture_is_written(self):
         self.expect(tenon("explain", self.graph(), "--dot", self.folder / "g.dot"), 0)
