@@ -15,7 +15,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 namespace tenon::base {
 namespace {
@@ -34,24 +33,24 @@ int milliseconds(const Deadline& deadline) {
   return static_cast<int>(std::min<int64_t>(left, 3'600'000));
 }
 
-using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
-Result<Found> look_up(const Address& address, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  const int why = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (why == 0) return Found(found, freeaddrinfo);
-  return Status(TN_INVALID, "no host " + base::quoted(address.host) + ": " + gai_strerror(why) +
-                                ": give a name or number of one of its interfaces");
-}
-
-Fd open_socket(const addrinfo& found) {
-  Fd fd(socket(found.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+Fd open_socket(const sockaddr_storage& name) {
+  Fd fd(socket(name.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int on = 1;
   if (fd) (void)setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return fd;
+}
+
+const sockaddr* plain(const sockaddr_storage& name) noexcept {
+  return reinterpret_cast<const sockaddr*>(&name);
+}
+
+// "127.0.0.1:29500"
+std::string in_numbers(const sockaddr_storage& name, socklen_t bytes) {
+  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
+  constexpr int numbers = NI_NUMERICHOST | NI_NUMERICSERV;
+  if (getnameinfo(plain(name), bytes, host, sizeof host, port, sizeof port, numbers) != 0) return "?";
+  const bool six = name.ss_family == AF_INET6;
+  return (six ? "[" : "") + std::string(host) + (six ? "]:" : ":") + port;
 }
 
 }  // namespace
@@ -73,30 +72,81 @@ std::string Address::text() const {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + std::to_string(port);
 }
 
-Result<Socket> Socket::listen(const Address& address) {
-  const Found found = TN_TRY(look_up(address, 0));
-  Fd fd = open_socket(*found);
-  const int on = 1;
-  if (fd) (void)setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (!fd || bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), 1024) != 0)
-    return failure(TN_INVALID, "cannot listen on " + address.text(), errno);
-  return Socket(std::move(fd));
+Result<Numbers> Numbers::of(const Address& address) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int why = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (why != 0) {
+    return Status(TN_INVALID, "no host " + base::quoted(address.host) + ": " + gai_strerror(why) +
+                                  ": give a name or number of one of its interfaces");
+  }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> all(found, freeaddrinfo);
+  Numbers out;
+  out.text_ = address.text();
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    if (one->ai_addrlen > sizeof(sockaddr_storage)) continue;
+    One& number = out.all_.emplace_back();
+    std::memcpy(&number.name, one->ai_addr, one->ai_addrlen);
+    number.bytes = one->ai_addrlen;
+  }
+  return out;
 }
 
-Result<Socket> Socket::connect(const Address& address, const Deadline& deadline) {
-  const Found found = TN_TRY(look_up(address, 0));
-  Socket out(open_socket(*found));
+Result<Socket> Socket::listen_on(const Numbers::One& number) {
+  Socket out(open_socket(number.name));
+  const int on = 1;
+  if (out) (void)setsockopt(out.number(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (out && bind(out.number(), plain(number.name), number.bytes) == 0 && ::listen(out.number(), 1024) == 0)
+    return out;
+  return failure(TN_INVALID, in_numbers(number.name, number.bytes), errno);
+}
+
+Result<Socket> Socket::listen(const Numbers& where) {
+  Error last{.code = TN_INVALID};
+  std::string tried;
+  for (const Numbers::One& number : where.all_) {
+    auto out = listen_on(number);
+    if (out.ok()) return out;
+    last = out.error();
+    tried += (tried.empty() ? "" : "; ") + last.message;
+  }
+  last.message = "cannot listen on " + where.text_ + " (" + tried + ")";
+  return Status(std::move(last));
+}
+
+Result<Socket> Socket::connect_to(const Numbers::One& number, const Deadline& deadline) {
+  Socket out(open_socket(number.name));
   if (!out) return failure(TN_NO_MEMORY, "no socket", errno);
-  if (::connect(out.number(), found->ai_addr, found->ai_addrlen) == 0) return out;
-  if (errno == EINPROGRESS) {
+  if (::connect(out.number(), plain(number.name), number.bytes) == 0) return out;
+  int why = errno;
+  if (why == EINPROGRESS) {
     TN_TRY(out.wait_for(POLLOUT, deadline));
-    int why = 0;
     socklen_t size = sizeof why;
     (void)getsockopt(out.number(), SOL_SOCKET, SO_ERROR, &why, &size);
     if (why == 0) return out;
-    errno = why;
   }
-  return failure(TN_PEER_LOST, "cannot connect to " + address.text(), errno);
+  return Status(
+      Error{.code = TN_PEER_LOST, .message = std::strerror(why), .domain = "errno", .native_code = why});
+}
+
+// One that is silent leaves the others their time. Nobody listens there if one of them says so.
+Result<Socket> Socket::connect(const Numbers& where, const Deadline& deadline) {
+  Error last{.code = TN_TIMEOUT};
+  std::string tried;
+  bool refused = false;
+  for (size_t i = 0; i < where.all_.size(); ++i) {
+    const Numbers::One& number = where.all_[i];
+    auto out = connect_to(number, Deadline(deadline.left() / static_cast<int64_t>(where.all_.size() - i)));
+    if (out.ok() || out.code() == TN_NO_MEMORY) return out;
+    last = out.error();
+    refused |= last.code == TN_PEER_LOST;
+    tried += (tried.empty() ? "" : "; ") + in_numbers(number.name, number.bytes) + ": " + last.message;
+  }
+  if (refused) last.code = TN_PEER_LOST;
+  last.message = "cannot connect to " + where.text_ + " (" + tried + ")";
+  return Status(std::move(last));
 }
 
 uint16_t Socket::port() const noexcept {
@@ -105,6 +155,13 @@ uint16_t Socket::port() const noexcept {
   if (getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&name), &size) != 0) return 0;
   return ntohs(name.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(name).sin6_port
                                           : reinterpret_cast<sockaddr_in&>(name).sin_port);
+}
+
+std::string Socket::here() const {
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  return getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&name), &size) == 0 ? in_numbers(name, size)
+                                                                                : "?";
 }
 
 Status Socket::wait_for(short events, const Deadline& deadline) {

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include <sys/socket.h>
+
 namespace tenon::base {
 
 // "HOST:PORT", where HOST is a name or a number ("[::1]" for IPv6). TN_INVALID. [any-thread; does not block; may fail]
@@ -27,17 +29,37 @@ struct Address {
   std::string text() const;
 };
 
+// The numbers that an address stands for, as the system finds them: by files and the network's name servers, which take their own
+// time. So they are looked up once.
+class Numbers {
+ public:
+  // TN_INVALID for a host that does not exist. [any-thread; may block; may fail]
+  static Result<Numbers> of(const Address& address);
+  const std::string& text() const noexcept { return text_; }  // of the address
+
+ private:
+  friend class Socket;
+  struct One {
+    sockaddr_storage name{};
+    socklen_t bytes = 0;
+  };
+  std::string text_{};
+  std::vector<One> all_{};
+};
+
 class Socket {
  public:
   Socket() noexcept = default;
-  // Listens on that host's interface only. TN_INVALID with the system's words. [any-thread; may block; may fail]
-  static Result<Socket> listen(const Address& address);
-  // TN_PEER_LOST when nobody listens there (yet), TN_TIMEOUT, TN_INVALID for a host that does not exist.
-  // [any-thread; blocks; may fail]
-  static Result<Socket> connect(const Address& address, const Deadline& deadline);
+  // Listens on that host's interface only, the first that can be. TN_INVALID with the system's words for each.
+  // [any-thread; does not block; may fail]
+  static Result<Socket> listen(const Numbers& where);
+  // Tries each in turn, in an even share of the time. TN_PEER_LOST when nobody listens there (yet), TN_TIMEOUT; both say what was
+  // tried. [any-thread; blocks; may fail]
+  static Result<Socket> connect(const Numbers& where, const Deadline& deadline);
   explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
-  // The port it listens on.
+  // The port it listens on; and with the host, in numbers: "127.0.0.1:29500".
   uint16_t port() const noexcept;
+  std::string here() const;
 
   // All of it. TN_PEER_LOST when the other end has closed, TN_TIMEOUT. [one thread; blocks; may fail]
   Status send(std::string_view bytes, const Deadline& deadline);
@@ -52,6 +74,8 @@ class Socket {
 
  private:
   explicit Socket(Fd fd) noexcept : fd_(std::move(fd)) {}
+  static Result<Socket> listen_on(const Numbers::One& number);
+  static Result<Socket> connect_to(const Numbers::One& number, const Deadline& deadline);
   Status wait_for(short events, const Deadline& deadline);
   Fd fd_;
 };

@@ -90,9 +90,13 @@ Result<Store> open_store(const Variables& variables, const Rendezvous& who, Time
                                   ": give all ranks of the job one secret, as from `openssl rand -hex 16`");
   }
   const std::string address(url.substr(tcp.size()));
-  const bool serves = who.rank == 0 && value_of(variables, "TENON_STORE_SERVER") != "launcher";
+  const bool launchers = value_of(variables, "TENON_STORE_SERVER") == "launcher";
+  const bool serves = who.rank == 0 && !launchers;
   auto store = serves ? Store::serve(address, *token) : Store::connect(address, *token, timeout);
-  if (store.ok()) return store;
+  if (store.ok()) {
+    store->state()->server = launchers ? "the launcher" : "rank 0";
+    return store;
+  }
   return Status(store.code(),
                 place.variable + ": " + std::string(store.message()) +
                     (place.variable == "TENON_STORE" ? "" : "; TENON_STORE names another place"));

@@ -67,6 +67,16 @@ uint64_t StoreState::next(const std::string& name, uint32_t rank) {
   return made_[{name, rank}]++;
 }
 
+uint64_t StoreState::made(const std::string& name, uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  return made_[{name, rank}];
+}
+
+void StoreState::has_made(const std::string& name, uint32_t rank, uint64_t count) {
+  const std::lock_guard lock(mutex_);
+  made_[{name, rank}] = count;
+}
+
 }  // namespace tenon::detail
 
 namespace tenon::comm {

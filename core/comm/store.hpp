@@ -36,8 +36,15 @@ struct StoreState {
   // How often this rank has asked for that name here before: the same on all ranks that made the same.
   // [any-thread; does not block; cannot fail]
   uint64_t next(const std::string& name, uint32_t rank);
+  // The same where who counts may pass some over: how far it has come, and that it has come further.
+  // [any-thread; does not block; cannot fail]
+  uint64_t made(const std::string& name, uint32_t rank);
+  void has_made(const std::string& name, uint32_t rank, uint64_t count);
 
   std::string address;
+  std::string server{};  // who serves it, in words; "" where nobody need
+  std::string
+      listens{};  // where this process serves it, in numbers; "" where it does not, or the address has them
   tn_store table{};
 
  private:

@@ -16,8 +16,9 @@ using base::Deadline;
 using base::Socket;
 
 struct TcpStore final : detail::StoreState {
-  TcpStore(base::Address at, std::string secret) : where(std::move(at)), token(std::move(secret)) {
+  TcpStore(base::Numbers at, std::string secret) : where(std::move(at)), token(std::move(secret)) {
     address = where.text();
+    server = "rank 0 or another process";
   }
 
   Status set(std::string_view key, std::string_view value, const Deadline& deadline) override {
@@ -57,19 +58,19 @@ struct TcpStore final : detail::StoreState {
         return line;
       }
     }
-    return introduced(deadline);
+    auto line = Socket::connect(where, deadline);
+    if (!line.ok()) return named(Status(line.error()));
+    return introduced(*std::move(line), deadline);
   }
 
-  Result<Socket> introduced(const Deadline& deadline) {
-    auto line = Socket::connect(where, deadline);
-    if (!line.ok()) return line;
+  Result<Socket> introduced(Socket line, const Deadline& deadline) const {
     std::string hello(wire_magic.size() + challenge_bytes, '\0');
-    TN_TRY(named(line->receive(hello, deadline)));
+    TN_TRY(named(line.receive(hello, deadline)));
     if (!hello.starts_with(wire_magic))
       return Status(TN_INVALID,
                     "what listens on " + address + " is no store of this version: is the port right?");
-    TN_TRY(named(line->send(proof_of(token, std::string_view(hello).substr(wire_magic.size())), deadline)));
-    auto welcome = reply(*line, deadline);
+    TN_TRY(named(line.send(proof_of(token, std::string_view(hello).substr(wire_magic.size())), deadline)));
+    auto welcome = reply(line, deadline);
     if (!welcome.ok()) return std::move(welcome).failure();
     return line;
   }
@@ -89,14 +90,19 @@ struct TcpStore final : detail::StoreState {
     return Status(code, std::move(body));
   }
 
+  // A connection's failure, with who is to be looked after.
   Status named(Status status) const {
     if (status.ok()) return status;
     Error error = status.error();
-    error.message = "the store " + address + ": " + error.message;
+    const bool silent = error.code == TN_TIMEOUT;
+    error.message = "the store " + address + ", which " + server + " serves, " +
+                    (silent ? "does not answer (" : "is lost (") + error.message + "): see " +
+                    (silent ? "whether that still runs, and its host can be reached"
+                            : "how that ended; a new run makes a new one");
     return Status(std::move(error));
   }
 
-  const base::Address where;
+  const base::Numbers where;
   const std::string token;
   std::mutex mutex;  // of idle
   std::vector<Socket> idle;
@@ -107,10 +113,12 @@ struct TcpStore final : detail::StoreState {
 // The one who serves may start later than those who ask.
 Result<std::shared_ptr<detail::StoreState>> make_tcp_client(const std::string& address,
                                                             const std::string& token, Timeout timeout) {
-  auto store = std::make_shared<TcpStore>(TN_TRY(base::Address::parse(address)), token);
+  const base::Address asked = TN_TRY(base::Address::parse(address));
+  auto store = std::make_shared<TcpStore>(TN_TRY(base::Numbers::of(asked)), token);
   const Deadline deadline(timeout);
   for (std::chrono::milliseconds pause(2);; pause = std::min(2 * pause, std::chrono::milliseconds(50))) {
-    auto line = store->introduced(deadline);
+    auto line = Socket::connect(store->where, deadline);
+    if (line.ok()) line = store->introduced(*std::move(line), deadline);
     if (line.ok()) {
       store->idle.push_back(*std::move(line));
       return std::shared_ptr<detail::StoreState>(std::move(store));

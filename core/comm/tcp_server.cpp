@@ -51,6 +51,8 @@ class TcpServer final : public detail::StoreState {
       : listener_(std::move(listener)), bell_(std::move(bell)), token_(std::move(token)) {
     at.port = listener_.port();
     address = at.text();
+    server = "this process";
+    if (const std::string numbers = listener_.here(); numbers != address) listens = numbers;
     thread_ = std::thread([this] { serve(); });
   }
   ~TcpServer() override {
@@ -203,7 +205,8 @@ Result<std::shared_ptr<detail::StoreState>> make_tcp_server(const std::string& a
     return Status(TN_INVALID,
                   "a store over TCP needs a token: anyone who reaches its port could write to it");
   const base::Address at = TN_TRY(base::Address::parse(address));
-  Socket listener = TN_TRY(Socket::listen(at));
+  const base::Numbers where = TN_TRY(base::Numbers::of(at));
+  Socket listener = TN_TRY(Socket::listen(where));
   base::Bell bell = TN_TRY(base::Bell::make());
   return std::shared_ptr<detail::StoreState>(
       std::make_shared<TcpServer>(std::move(listener), std::move(bell), at, token));

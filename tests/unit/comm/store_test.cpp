@@ -46,7 +46,7 @@ base::Deadline soon() { return base::Deadline(5s); }
 
 // A connection that speaks for itself.
 base::Socket raw(const Store& served) {
-  auto line = base::Socket::connect(*base::Address::parse(served.address()), soon());
+  auto line = base::Socket::connect(*base::Numbers::of(*base::Address::parse(served.address())), soon());
   REQUIRE_MESSAGE(line.ok(), line.message());
   return *std::move(line);
 }
@@ -118,7 +118,7 @@ TEST_CASE("store: a look says at once whether a key is there, and keeps its conn
 TEST_CASE(
     "store: one that listens and does not answer costs a call its own time, and a look says that it is the "
     "store") {
-  auto listener = base::Socket::listen(*base::Address::parse("127.0.0.1:0"));
+  auto listener = base::Socket::listen(*base::Numbers::of(*base::Address::parse("127.0.0.1:0")));
   REQUIRE(listener.ok());
   const std::string address = "127.0.0.1:" + std::to_string(listener->port());
   std::thread welcomes([&] {  // one client, once
@@ -142,6 +142,28 @@ TEST_CASE(
   CHECK(silent->state()->look("key", base::Deadline(50ms)).code() == TN_TIMEOUT);
   CHECK(silent->state()->await("key", base::Deadline(50ms)).code() == TN_TIMEOUT);
   CHECK(std::chrono::steady_clock::now() - begin < 4s);
+}
+
+TEST_CASE("store: one that nobody serves is told with the numbers that were tried") {
+  auto served = Store::serve("localhost:0", "secret");
+  REQUIRE_MESSAGE(served.ok(), served.message());
+  const std::string address = served->address(), port = address.substr(address.find(':'));
+  *served = Store();
+  const auto refused = Store::connect(address, "secret", 20ms);
+  CHECK(refused.code() == TN_TIMEOUT);
+  CHECK_MESSAGE(refused.message().find("cannot connect to " + address + " (") == 0, refused.message());
+  CHECK_MESSAGE(refused.message().find(port + ": Connection refused") != std::string_view::npos,
+                refused.message());
+}
+
+TEST_CASE("store: who serves it by a name knows the number that it listens on") {
+  const auto by_name = Store::serve("localhost:0", "secret"),
+             by_number = Store::serve("127.0.0.1:0", "secret");
+  REQUIRE_MESSAGE(by_name.ok(), by_name.message());
+  REQUIRE_MESSAGE(by_number.ok(), by_number.message());
+  const std::string& address = by_name->address();
+  CHECK(by_name->state()->listens.ends_with(address.substr(address.find(':'))));
+  CHECK(by_number->state()->listens.empty());
 }
 
 TEST_CASE("store: keys and values past the limits are refused by name") {
