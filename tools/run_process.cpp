@@ -195,8 +195,10 @@ std::vector<Ended> reap() {
   for (int status = 0;;) {
     const pid_t pid = waitpid(-1, &status, WNOHANG);
     if (pid > 0) out.push_back({pid, status});
-    if (pid == 0 || (pid < 0 && errno != EINTR)) return out;
+    if (pid == 0 || (pid < 0 && errno != EINTR)) break;
   }
+  std::stable_partition(out.begin(), out.end(), [](const Ended& one) { return WIFSIGNALED(one.status); });
+  return out;
 }
 
 bool childless() noexcept {

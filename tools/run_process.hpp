@@ -69,7 +69,7 @@ struct Ended {
   pid_t pid;
   int status;  // as of waitpid
 };
-// All children that have ended. [one thread; does not block; cannot fail]
+// All children that have ended, those first that a signal killed: what the others ended with may be its consequence. [one thread; does not block; cannot fail]
 std::vector<Ended> reap();
 // Whether no child is left, not even one to reap. [one thread; does not block; cannot fail]
 bool childless() noexcept;
