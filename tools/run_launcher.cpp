@@ -22,8 +22,9 @@ using std::chrono::milliseconds;
 
 constexpr int code_timeout = 124;             // as of timeout(1)
 constexpr std::chrono::seconds last_wait(3);  // for a keeper, once its ranks must be gone
-// For the other ranks of a failed one to find out, and to write their flight records.
-constexpr std::chrono::seconds to_tell(1);
+// For the other ranks of a failed one to find out, and to write their flight records. A hierarchy waits up to two seconds for the
+// answer of a rank before it says that it is lost.
+constexpr std::chrono::seconds to_tell(4);
 
 class Start {
  public:

@@ -209,6 +209,19 @@ class Ends(Run):
             self.assertNotIn("restart 1", done.stderr)
 
 
+class Lost(Run):
+    def test_ranks_of_a_hierarchy_are_told_whom_they_lost_and_leave_records(self):
+        program = BUILD / "tests" / "bin" / "tools_lost_rank"
+        logs = self.folder / "logs"
+        done = self.run_it("-n", 4, "--log-dir", logs, "--", program, TENON_PLUGIN_PATH=os.environ["TENON_TEST_PLUGIN_DIR"])
+        self.expect(done, 128 + signal.SIGKILL, "rank 3 on localhost was killed by SIGKILL", where="stderr")
+        for rank in range(3):
+            self.assertIn("rank 3 gives no sign of life", "\n".join(lines_of(done, rank)))
+        self.assertNotIn("SIGTERM", done.stderr)
+        self.assertEqual(sorted(path.name.rpartition(".rank")[2] for path in (logs / "flight").glob("world.0.*.json")),
+                         ["0.json", "1.json", "2.json"])
+
+
 class Writing(Run):
     def test_lines_of_several_ranks_never_mix(self):
         code = ("import os, sys\nfor i in range(300):\n"
