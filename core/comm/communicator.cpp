@@ -5,6 +5,7 @@
 #include "comm/native.hpp"
 #include "comm/roll_call.hpp"
 #include "comm/staged.hpp"
+#include "comm/words.hpp"
 
 #include "base/text.hpp"
 #include "runtime/runtime_state.hpp"
@@ -37,7 +38,24 @@ Result<Choice> heard(const std::string& text, uint32_t rank) {
   return Status(TN_INVALID, "rank " + std::to_string(rank) + " said " + base::quoted(text) + " in a split");
 }
 
-// Of what a plugin cannot see: whose stream and memory it is, and bytes that are no whole element.
+// Of kinds with a block for each rank: the side that holds all blocks holds a whole number of them. Counts are cut to that, so what
+// is left over would be neither sent nor written.
+Status check_blocks(const detail::CommState& state, const tn_comm_op& op, uint64_t width) {
+  const bool gathers = op.kind == TN_COMM_ALL_GATHER;
+  if (!gathers && op.kind != TN_COMM_ALL_TO_ALL && op.kind != TN_COMM_REDUCE_SCATTER) return {};
+  const tn_span& all = gathers ? op.recv : op.send;
+  if (all.bytes % (width * state.size) == 0) [[likely]]
+    return {};
+  return Status(
+      TN_INVALID,
+      "communicator '" + state.options.name + "': " + std::string(comm::kind_name(op.kind)) + " " +
+          (gathers ? "receives " : "sends ") + base::counted(all.bytes / width, "element") + ", which " +
+          base::counted(state.size, "rank") + " do not divide: " +
+          (op.kind == TN_COMM_ALL_TO_ALL ? "use all_to_all with counts, or spans of a multiple of that"
+                                         : "use spans of a multiple of that, filled up where there is less"));
+}
+
+// Of what a plugin cannot see: whose stream and memory it is, bytes that are no whole element, and elements that are no block.
 Status check(const detail::CommState& state, const runtime::Timeline& line, std::span<const CommOp> group) {
   const std::string& called = state.options.name;
   if (line.device != state.device) [[unlikely]]
@@ -54,6 +72,7 @@ Status check(const detail::CommState& state, const runtime::Timeline& line, std:
       if (runtime::several_devices())
         TN_TRY(runtime::check_home(line, *span, "communicator '" + called + "': a span"));
     }
+    TN_TRY(check_blocks(state, op.abi, width));
   }
   return {};
 }

@@ -153,6 +153,25 @@ TEST_CASE("threads: bytes that are no whole elements, and a stream of another de
   });
 }
 
+TEST_CASE(
+    "threads: elements that the ranks do not divide are refused with both numbers, and nothing is lost") {
+  together(3, [](Rank& r) -> Status {
+    const Buffer ten = TN_TRY(r.buffer(10 * sizeof(float)))
+    , three = TN_TRY(r.buffer(3 * sizeof(float)));
+    const auto refused = [&](const CommOp& op, const char* words) -> Status {
+      const Status told = r.comm.submit(r.stream, {op});
+      if (told.code() == TN_INVALID && told.message().find(words) != std::string_view::npos) return {};
+      return Status(TN_INTERNAL, "got: " + std::string(told.ok() ? "TN_OK" : told.message()));
+    };
+    TN_TRY(refused(CommOp::all_to_all(ten, ten, f32, r.size),
+                   "all_to_all sends 10 elements, which 3 ranks do not divide: use all_to_all with counts"));
+    TN_TRY(
+        refused(CommOp::reduce_scatter(ten, three, f32), "reduce_scatter sends 10 elements, which 3 ranks"));
+    TN_TRY(refused(CommOp::all_gather(three, ten, f32), "all_gather receives 10 elements, which 3 ranks"));
+    return sum(r, 10);
+  });
+}
+
 TEST_CASE("threads: all_to_all of uneven counts, in place too, is the reference's") {
   for (const bool in_place : {false, true}) {
     together(3, [&](Rank& r) -> Status {
