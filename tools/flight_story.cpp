@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -225,6 +226,25 @@ FlightOperation operation_from(const nlohmann::json& json) {
   return op;
 }
 
+// TN_NOT_FOUND when there is none.
+Result<std::vector<FlightRecord>> records_in(const std::string& folder) {
+  std::error_code failed;
+  std::filesystem::directory_iterator files(folder, failed);
+  if (failed) return Status(TN_NOT_FOUND, "no folder '" + folder + "': " + failed.message());
+  std::vector<FlightRecord> out;
+  for (const auto& entry : files) {
+    if (entry.path().extension() != ".json") continue;
+    const std::string text = TN_TRY(text_of(entry.path().string()));
+    auto record = read_flight(text);
+    if (!record.ok())
+      return Status(record.code(), "'" + entry.path().string() + "': " + std::string(record.message()));
+    out.push_back(*std::move(record));
+  }
+  if (!out.empty()) return out;
+  return Status(TN_NOT_FOUND, "no flight record in '" + folder +
+                                  "': ranks write them when a communicator fails, into TENON_FLIGHT_DIR");
+}
+
 }  // namespace
 
 Result<FlightRecord> read_flight(const std::string& text) {
@@ -236,6 +256,7 @@ Result<FlightRecord> read_flight(const std::string& text) {
     FlightRecord record;
     take(json, "communicator", record.communicator);
     take(json, "serial", record.serial);
+    record.run = json.value("run", "");
     take(json, "rank", record.rank);
     take(json, "size", record.size);
     take(json, "device", record.device);
@@ -277,24 +298,27 @@ std::string flight_story(std::vector<FlightRecord> records) {
 }
 
 Result<std::string> tell_flight(const std::string& folder) {
-  std::error_code failed;
+  const std::vector<FlightRecord> records = TN_TRY(records_in(folder));
+  const FlightRecord& newest = *std::max_element(
+      records.begin(), records.end(), [](const auto& a, const auto& b) { return a.ended_ns < b.ended_ns; });
   std::map<std::pair<std::string, uint64_t>, std::vector<FlightRecord>> communicators;
-  std::filesystem::directory_iterator files(folder, failed);
-  if (failed) return Status(TN_NOT_FOUND, "no folder '" + folder + "': " + failed.message());
-  for (const auto& entry : files) {
-    if (entry.path().extension() != ".json") continue;
-    const std::string text = TN_TRY(text_of(entry.path().string()));
-    auto record = read_flight(text);
-    if (!record.ok())
-      return Status(record.code(), "'" + entry.path().string() + "': " + std::string(record.message()));
-    auto& of = communicators[{record->communicator, record->serial}];
-    of.push_back(*std::move(record));
+  std::set<std::string> others;
+  size_t of_others = 0;
+  for (const FlightRecord& record : records) {
+    if (record.run == newest.run) {
+      communicators[{record.communicator, record.serial}].push_back(record);
+    } else {
+      others.insert(record.run);
+      ++of_others;
+    }
   }
-  if (communicators.empty())
-    return Status(TN_NOT_FOUND, "no flight record in '" + folder +
-                                    "': ranks write them when a communicator fails, into TENON_FLIGHT_DIR");
   std::string out;
-  for (auto& [name, records] : communicators) out += flight_story(std::move(records));
+  for (auto& [name, of] : communicators) out += flight_story(std::move(of));
+  if (of_others != 0)
+    out += std::to_string(of_others) + (of_others == 1 ? " record" : " records") + " of " +
+           std::to_string(others.size()) + (others.size() == 1 ? " older run is" : " older runs are") +
+           " here, too, and no part of this: give each run a TENON_FLIGHT_DIR of its own, or remove what it "
+           "left\n";
   return out;
 }
 

@@ -21,7 +21,8 @@ struct FlightOperation {
 
 // What one rank wrote when its communicator failed; operations in their order, the last ones only.
 struct FlightRecord {
-  std::string communicator{}, device{}, code{}, message{};
+  std::string communicator{}, run{}, device{}, code{},
+      message{};                                  // `run`: a word for all that met on one store
   uint64_t serial = 0, groups = 0, ended_ns = 0;  // of its name; submitted; on the wall clock
   uint64_t collectives = 0;                       // of the groups those with more than messages
   uint32_t rank = 0, size = 1;
@@ -32,7 +33,7 @@ struct FlightRecord {
 Result<FlightRecord> read_flight(const std::string& text);
 // Records of one communicator in words. [any-thread; does not block; cannot fail]
 std::string flight_story(std::vector<FlightRecord> records);
-// Every communicator that has records in `folder`. TN_NOT_FOUND, TN_INVALID. [any-thread; may block; may fail]
+// Every communicator of the newest run that has records in `folder`, and how many are there of older ones. TN_NOT_FOUND, TN_INVALID. [any-thread; may block; may fail]
 Result<std::string> tell_flight(const std::string& folder);
 
 }  // namespace tenon::tool

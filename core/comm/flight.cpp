@@ -145,7 +145,7 @@ Flight::Noted Flight::noted() const {
   }
 }
 
-std::string Flight::text(const detail::CommState& comm, uint64_t serial, const Error& why) const {
+std::string Flight::text(const detail::CommState& comm, const Which& which, const Error& why) const {
   const auto member = [](const char* key, const std::string& json) {
     return std::string("\"") + key + "\": " + json;
   };
@@ -154,13 +154,14 @@ std::string Flight::text(const detail::CommState& comm, uint64_t serial, const E
   };
   const auto number = [&](const char* key, auto value) { return member(key, std::to_string(value)); };
   const Noted seen = noted();
-  std::string out =
-      "{" + number("tenon_flight", 1) + ", " + word("communicator", comm.options.name) + ", " +
-      number("serial", serial) + ", " + number("rank", comm.rank) + ", " + number("size", comm.size) +
-      ",\n " + number("process", base::process_id()) + ", " + word("device", comm.device->name) + ", " +
-      number("groups", seen.groups) + ", " + number("collectives", seen.collectives) + ",\n " +
-      member("ended", "{" + word("code", code_name(why.code))) + ", " + word("message", why.message) + ", " +
-      number("at_ns", base::wall_ns()) + "},\n " + member("operations", "[");
+  std::string out = "{" + number("tenon_flight", 1) + ", " + word("communicator", comm.options.name) + ", " +
+                    number("serial", which.serial) + ", " + word("run", which.run) + ", " +
+                    number("rank", comm.rank) + ", " + number("size", comm.size) + ",\n " +
+                    number("process", base::process_id()) + ", " + word("device", comm.device->name) + ", " +
+                    number("groups", seen.groups) + ", " + number("collectives", seen.collectives) + ",\n " +
+                    member("ended", "{" + word("code", code_name(why.code))) + ", " +
+                    word("message", why.message) + ", " + number("at_ns", base::wall_ns()) + "},\n " +
+                    member("operations", "[");
   const char* before = "\n  {";
   for (const Operation& op : seen.operations) {
     out += std::exchange(before, ",\n  {") + number("group", op.group) + ", " +
@@ -171,14 +172,15 @@ std::string Flight::text(const detail::CommState& comm, uint64_t serial, const E
   return out + "]}\n";
 }
 
-void Flight::write(const detail::CommState& comm, uint64_t serial, const Error& why) noexcept {
+void Flight::write(const detail::CommState& comm, const Which& which, const Error& why) noexcept {
   if (written_.exchange(true)) return;
   try {
     const std::string folder = folder_for(comm.store);
     if (folder.empty()) return;
     const std::string path = folder + "/" + base::file_name_for(comm.options.name.substr(0, 80)) + "." +
-                             std::to_string(serial) + ".rank" + std::to_string(comm.rank) + ".json";
-    const Status done = base::write_file(path, text(comm, serial, why));
+                             std::to_string(which.serial) + "." + which.run + ".rank" +
+                             std::to_string(comm.rank) + ".json";
+    const Status done = base::write_file(path, text(comm, which, why));
     comm.device->log(LogLevel::warn,
                      done.ok() ? "communicator '" + comm.options.name + "': the last operations of rank " +
                                      std::to_string(comm.rank) + " are in " + path +

@@ -19,6 +19,11 @@ namespace tenon::comm {
 class Flight {
  public:
   static constexpr size_t kept = 256;
+  // Which communicator it is of all that leave records in one folder: of which run, and of its name there.
+  struct Which {
+    uint64_t serial = 0;
+    std::string run{};
+  };
 
   // `at_ns`: to the tick of the clock, which is milliseconds; what is asked is who waited for whom, and for how long.
   struct Operation {
@@ -51,11 +56,11 @@ class Flight {
   uint64_t notes() const noexcept { return notes_.load(std::memory_order_acquire); }
   // What was noted, all of one moment. Waits for a note that is being made. [any-thread; may block; may throw std::bad_alloc]
   Noted noted() const;
-  // Writes the record of `comm`, the `serial`-th of its name, which ended because of `why`, and logs where it lies. The folder
+  // Writes the record of `comm`, which ended because of `why`, and logs where it lies. The folder
   // is TENON_FLIGHT_DIR, else tenon/flight in the user's cache folder, one for each job. [any-thread; may block; cannot fail]
-  void write(const detail::CommState& comm, uint64_t serial, const Error& why) noexcept;
+  void write(const detail::CommState& comm, const Which& which, const Error& why) noexcept;
   // What is written. Waits for a note that is being made. [any-thread; may block; cannot fail]
-  std::string text(const detail::CommState& comm, uint64_t serial, const Error& why) const;
+  std::string text(const detail::CommState& comm, const Which& which, const Error& why) const;
 
  private:
   using Words = std::array<uint64_t, sizeof(Operation) / sizeof(uint64_t)>;

@@ -11,11 +11,28 @@
 #include "comm/roll_call.hpp"
 
 #include <algorithm>
+#include <random>
 
 namespace tenon::comm {
 namespace {
 
 constexpr char well = '+', ill = '-';
+constexpr size_t run_letters = 12;
+
+// Which run it is that meets on this store, in a word that no other has. Whoever makes the first communicator there draws it.
+Result<std::string> run_of(Store store, Timeout timeout) {
+  constexpr const char* place = "comm/run";
+  std::random_device device;
+  std::string drawn;
+  while (drawn.size() < run_letters) drawn += "0123456789abcdef"[device() % 16];
+  Status told = store.set(place, drawn, timeout);
+  if (told.ok()) return drawn;
+  if (told.code() != TN_INVALID) return told;
+  auto first = TN_TRY(store.get(place, timeout));
+  if (first.size() == run_letters) return first;
+  return Status(TN_INVALID, "the store " + store.address() + " has " + base::quoted(first) + " as '" + place +
+                                "', which is no run of this version: each run needs a new store");
+}
 
 }  // namespace
 
@@ -42,13 +59,17 @@ Result<std::shared_ptr<detail::CommState>> Native::join(const std::shared_ptr<de
   made->rank = rank;
   made->size = size;
   made->options = std::move(options);
-  made->serial_ = store.state()->next(made->options.name, rank);
-  made->key = "comm/" + made->options.name + "/" + std::to_string(made->serial_);
+  auto claimed = claim_next(store, made->claimant());
+  if (!claimed.ok()) return of_store(made->options, "its creation", Status(claimed.error()));
+  made->which_.serial = claimed->serial;
+  made->key = std::move(claimed->key);
+  made->doubt_ = std::move(claimed->doubt);
   TN_TRY(made->enter());
   return std::shared_ptr<CommState>(std::move(made));
 }
 
 Native::~Native() {
+  static_cast<void>(health());  // which writes down what was done last, should it have ended
   if (relay_) relay_->leave();  // its thread asks for it until then
   tn_comm* last = handle_.exchange(nullptr);
   if (last == nullptr) return;
@@ -67,53 +88,60 @@ Result<std::string> Native::make_id() {
   return id;
 }
 
-// The id of this communicator: made by rank 0, carried by the store.
+// The id of this communicator: made by rank 0, carried by the store behind the run's word.
 Result<std::string> Native::agree_on_id() {
   const std::string place = key + "/id";
   if (rank == 0) {
+    which_.run = TN_TRY(run_of(store, options.timeout));
     auto id = make_id();
-    const std::string said = id.ok() ? well + *id : ill + std::string(id.message());
+    const std::string said = id.ok() ? well + which_.run + *id : ill + std::string(id.message());
     if (Status told = store.set(place, said, options.timeout); id.ok() && !told.ok()) return told;
     return id;
   }
-  const auto said = TN_TRY(store.state()->await(place, base::Deadline(options.timeout)));
+  auto heard = store.state()->await(place, base::Deadline(options.timeout));
+  if (!heard.ok()) return std::move(heard).failure();
+  const std::optional<std::string>& said = *heard;
   if (!said) {
     const uint32_t maker = 0;
     return did_not_come(options, std::span(&maker, 1),
                         {"its creation", "all ranks create it, by one name and on one store"});
   }
-  if (said->empty() || said->front() != well) {
+  if (said->size() <= run_letters || said->front() != well) {
     return Status(TN_PEER_LOST, "communicator '" + options.name + "': rank 0 could not make it: " +
                                     base::printable(std::string_view(*said).substr(said->empty() ? 0 : 1)));
   }
-  return said->substr(1);
+  which_.run = said->substr(1, run_letters);
+  return said->substr(1 + run_letters);
 }
 
-// A number that was given twice is one that nobody has, so the others wait in vain, and find the reason.
-Status Native::take_number() {
-  const std::string place = key + "/rank/" + std::to_string(rank);
-  const std::string own =
-      "process " + std::to_string(base::process_id()) + " on host " + here(*device, "").host;
-  Status taken = store.set(place, own, options.timeout);
-  if (taken.code() != TN_INVALID) return taken;
-  const auto first = store.state()->look(place, base::Deadline(options.timeout));
-  if (!first.ok() || !*first) return taken;
-  const std::string words = "communicator '" + options.name + "': rank " + std::to_string(rank) + " is " +
-                            **first + " already, and " + own +
-                            " asks to be it, too: give each rank its own number, and each run a new store";
-  static_cast<void>(store.set(key + "/twice", words, options.timeout));
-  return Status(TN_INVALID, words);
+Claimant Native::claimant() const {
+  return {.options = options,
+          .rank = rank,
+          .size = size,
+          .who = "process " + std::to_string(base::process_id()) + " on host " + here(*device, "").host};
 }
 
+// Once its number is taken. Where somebody did not come, or was lost, those who are left will not meet here: they are told, also
+// those of them who come later.
 Status Native::enter() {
-  TN_TRY(take_number());
   const Result<std::string> id = agree_on_id();
-  Status made = id.ok() ? create(*id) : Status(id.error());
-  if (made.code() == TN_TIMEOUT) {
-    const auto twice = store.state()->look(key + "/twice", base::Deadline(std::chrono::seconds(1)));
-    if (twice.ok() && *twice) return Status(TN_INVALID, **twice);
-  }
+  Status made = id.ok() ? create(*id) : of_store(options, "its creation", Status(id.error()));
+  const bool in_vain = made.code() == TN_TIMEOUT || (made.code() == TN_PEER_LOST && id.ok());
+  if (!in_vain) return made;
+  if (std::string twice = claimed_twice(store, key); !twice.empty())
+    return Status(TN_INVALID, std::move(twice));
+  call_off(store, key);
+  if (made.code() == TN_TIMEOUT) return reason(std::move(made));
   return made;
+}
+
+// What else may be the reason that others did not come.
+Status Native::reason(Status why) const {
+  Error error = why.error();
+  error.message += doubt_;
+  if (const std::string& listens = store.state()->listens; !listens.empty())
+    error.message += "; this process serves the store on " + listens + ": can the other hosts reach that?";
+  return Status(std::move(error));
 }
 
 Status Native::create(const std::string& id) {
@@ -187,7 +215,7 @@ bool Native::ended(const Error& failure) noexcept {
     if (handle != nullptr) code = api_->health(handle, &error);
   }
   if (code == TN_OK) return false;
-  flight_.write(*this, serial_, named(status_of(code, error)).error());
+  flight_.write(*this, which_, named(status_of(code, error)).error());
   return true;
 }
 
@@ -207,8 +235,10 @@ Result<std::shared_ptr<detail::CommState>> Native::part(std::span<const uint32_t
   made->size = static_cast<uint32_t>(members.size());
   made->options = options;
   made->options.name += called;
-  made->serial_ = serial_;
+  made->which_.serial = which_.serial;
   made->key = key + called;
+  if (Status taken = claim(store, made->key, made->claimant()); !taken.ok())
+    return of_store(made->options, "its creation", std::move(taken));
   TN_TRY(made->enter());
   return std::shared_ptr<CommState>(std::move(made));
 }
@@ -245,7 +275,9 @@ Status Native::health() {
   return said;
 }
 
+// What it ended with is asked for first: the plugin's `destroy` is well when there is nothing left to see out.
 Status Native::destroy(Timeout timeout) {
+  static_cast<void>(health());
   if (relay_) relay_->leave();
   tn_comm* handle = nullptr;
   {
@@ -255,7 +287,7 @@ Status Native::destroy(Timeout timeout) {
   if (handle == nullptr) return destroyed(options.name);
   tn_error error = no_error();
   Status left = status_of(api_->destroy(handle, nanoseconds(timeout), &error), error);
-  if (ends_communicators(left.code())) flight_.write(*this, serial_, left.error());
+  if (ends_communicators(left.code())) flight_.write(*this, which_, left.error());
   return left;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "comm/abort_relay.hpp"
+#include "comm/claim.hpp"
 #include "comm/comm_state.hpp"
 #include "comm/flight.hpp"
 #include "runtime/timeline.hpp"
@@ -33,12 +34,13 @@ class Native final : public detail::CommState, public runtime::Witness {
   bool settled(Error& failure) noexcept override;
 
  private:
-  Status take_number();
   Status create(const std::string& id);
   Result<std::string> make_id();
   Result<std::string> agree_on_id();
+  Claimant claimant() const;
   Status enter();
   void attend(runtime::Timeline& line);
+  Status reason(Status why) const;
   bool ended(const Error& failure) noexcept;
   // An end, with its cause where that is known.
   Status named(Status said) const;
@@ -50,7 +52,8 @@ class Native final : public detail::CommState, public runtime::Witness {
   std::weak_ptr<runtime::Witness> self_{};  // kept, so that a submit counts nothing
   const tn_comm_api* api_ = nullptr;
   std::atomic<tn_comm*> handle_{nullptr};
-  uint64_t serial_ = 0;        // among those of its name; of a part: its whole's
+  Flight::Which which_;        // a part is counted with its whole
+  std::string doubt_;          // claim.hpp
   std::shared_mutex leaving_;  // shared while the handle is asked, so that it is not destroyed then
   Flight flight_;
   std::optional<AbortRelay> relay_{};  // where there are others; once it stands

@@ -16,16 +16,26 @@ Status did_not_come(const CommOptions& options, std::span<const uint32_t> missin
                                 occasion.remedy);
 }
 
+Status of_store(const CommOptions& options, const char* occasion, Status why) {
+  const bool of_others = why.message().starts_with("communicator '");
+  if (of_others || (why.code() != TN_PEER_LOST && why.code() != TN_TIMEOUT)) return why;
+  Error error = why.error();
+  error.message = "communicator '" + options.name + "', " + occasion + ": " + error.message;
+  return Status(std::move(error));
+}
+
 Result<std::vector<std::string>> roll_call(detail::CommState& comm, const std::string& base,
                                            const std::string& own, const Occasion& occasion) {
   const base::Deadline deadline(comm.options.timeout);
-  TN_TRY(comm.store.set(base + "/" + std::to_string(comm.rank), own, comm.options.timeout));
+  Status told = comm.store.set(base + "/" + std::to_string(comm.rank), own, comm.options.timeout);
+  if (!told.ok()) return of_store(comm.options, occasion.name, std::move(told));
   std::vector<std::string> said(comm.size);
   std::vector<uint32_t> missing;
   for (uint32_t q = 0; q < comm.size; ++q) {
-    auto word = TN_TRY(comm.store.state()->await(base + "/" + std::to_string(q), deadline));
-    if (word)
-      said[q] = *std::move(word);
+    auto word = comm.store.state()->await(base + "/" + std::to_string(q), deadline);
+    if (!word.ok()) return of_store(comm.options, occasion.name, Status(word.error()));
+    if (*word)
+      said[q] = **std::move(word);
     else
       missing.push_back(q);
   }

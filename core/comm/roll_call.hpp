@@ -21,6 +21,8 @@ struct Occasion {
 // communicator's timeout; TN_PEER_LOST. [all ranks; blocks; may fail]
 Result<std::vector<std::string>> roll_call(detail::CommState& comm, const std::string& base,
                                            const std::string& own, const Occasion& occasion);
+// `why` of a store that is lost or silent, with who asked for what; anything else as it is. [any-thread; does not block; cannot fail]
+Status of_store(const CommOptions& options, const char* occasion, Status why);
 // The failure that names them. [any-thread; does not block; cannot fail]
 Status did_not_come(const CommOptions& options, std::span<const uint32_t> missing, const Occasion& occasion);
 

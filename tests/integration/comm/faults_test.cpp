@@ -195,6 +195,21 @@ TEST_CASE("faults: ranks that never join are named by those who did") {
   check_all(outcomes, TN_TIMEOUT, "missing: 2, 3");
 }
 
+TEST_CASE(
+    "faults: a store that is lost is told with the communicator, who served it and what to look after") {
+  World world;
+  Result<Store> served = Store::serve("localhost:0", "secret");
+  REQUIRE_MESSAGE(served.ok(), served.message());
+  const Result<Store> asking = Store::connect(served->address(), "secret");
+  REQUIRE_MESSAGE(asking.ok(), asking.message());
+  *served = Store();
+  const auto made = Communicator::create(world.device, *asking, 1, 2, {.timeout = patience});
+  CHECK(made.code() == TN_PEER_LOST);
+  for (const char* part : {"communicator 'world', its creation: the store localhost:",
+                           ", which rank 0 or another process serves, is lost (", "): see how that ended"})
+    CHECK_MESSAGE(made.message().find(part) != std::string_view::npos, made.message());
+}
+
 TEST_CASE("faults: a rank 0 that never joins is named by those who wait for its id") {
   World world;
   const auto outcomes = as_threads(2, [&](uint32_t other) {

@@ -24,6 +24,16 @@ struct Flights {
     REQUIRE_MESSAGE(told.ok(), told.message());
     return *told;
   }
+  // The record of a rank of the first 'world'; "" when there is none.
+  std::string of(uint32_t rank) const {
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("world.0.") && name.ends_with(".rank" + std::to_string(rank) + ".json"))
+        return entry.path();
+    }
+    return {};
+  }
+  bool has(uint32_t rank) const { return !of(rank).empty(); }
   tenon::test::TempFolder folder;
 };
 
@@ -105,11 +115,59 @@ TEST_CASE("flight: who aborts leaves a record, and who submits nothing more leav
     }
     while (!aborted) std::this_thread::yield();
     CHECK(r.comm.health().code() == TN_ABORTED);
-    CHECK_MESSAGE(std::filesystem::exists(flights.folder / "world.0.rank0.json"), "of who aborted");
-    CHECK_MESSAGE(std::filesystem::exists(flights.folder / "world.0.rank1.json"), "of who asked");
+    CHECK_MESSAGE(flights.has(0), "of who aborted");
+    CHECK_MESSAGE(flights.has(1), "of who asked");
     return {};
   });
   check_holds(flights.story(), {"2 ranks, 2 records", "rank 0 on cpu:0 submitted 1 group", "TN_ABORTED"});
+}
+
+TEST_CASE("flight: who destroys what has ended leaves a record, and who lets it go does") {
+  const Flights flights;
+  std::atomic<bool> aborted = false;
+  fly(3, std::chrono::seconds(20), [&](Rank& r) -> Status {
+    TN_TRY(sum(r, 16));
+    if (r.rank == 0) {
+      TN_TRY(r.comm.abort());
+      aborted = true;
+      return {};
+    }
+    while (!aborted) std::this_thread::yield();
+    if (r.rank == 1) {
+      static_cast<void>(r.comm.destroy());
+      CHECK_MESSAGE(flights.has(1), "of who destroyed it");
+    }
+    r.comm = {};
+    CHECK(flights.has(r.rank));
+    return {};
+  });
+  check_holds(flights.story(), {"3 ranks, 3 records"});
+}
+
+TEST_CASE("flight: who leaves in good order leaves no record") {
+  const Flights flights;
+  fly(2, std::chrono::seconds(20), [&](Rank& r) -> Status {
+    TN_TRY(sum(r, 16));
+    if (r.rank == 0) TN_TRY(r.comm.destroy());
+    r.comm = {};
+    return {};
+  });
+  CHECK(!flights.has(0));
+  CHECK(!flights.has(1));
+}
+
+TEST_CASE("flight: records of an older run are counted, and no part of the story") {
+  const Flights flights;
+  const auto fail = [](Rank& r) -> Status {
+    TN_TRY(sum(r, 16));
+    return sum(r, r.rank == 1 ? 17 : 16);
+  };
+  fly(3, std::chrono::seconds(5), fail);
+  CHECK(flights.story().find("older") == std::string::npos);
+  fly(2, std::chrono::seconds(5), fail);
+  const std::string story = flights.story();
+  check_holds(story, {"communicator 'world': 2 ranks, 2 records", "3 records of 1 older run are here, too"});
+  CHECK(story.find("3 ranks") == std::string::npos);
 }
 
 TEST_CASE(
@@ -123,8 +181,7 @@ TEST_CASE(
     if (r.rank == 0) TN_TRY(r.comm.abort());
     return sum(r, 8);
   });
-  const tenon::test::TempFolder& folder = flights.folder;
-  std::ifstream file(folder / "world.0.rank1.json");
+  std::ifstream file(flights.of(1));
   const Result<FlightRecord> read = tool::read_flight({std::istreambuf_iterator<char>(file), {}});
   REQUIRE_MESSAGE(read.ok(), read.message());
   CHECK(read->code == "TN_ABORTED");
