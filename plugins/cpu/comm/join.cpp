@@ -210,7 +210,7 @@ Where Segments::where() const {
 Result<Id> Segments::make_id() {
   Id id;
   system::Fd memory = TN_TRY(system::make_memory("tenon communicator"));
-  TN_TRY(system::resize(memory, system::page));
+  TN_TRY(system::reserve(memory, system::page));
   const HeaderPage header = TN_TRY(HeaderPage::map(memory));
   id.nonce = system::random();
   header->nonce.store(id.nonce);

@@ -32,6 +32,38 @@ using author::text;
 namespace {
 
 Status failure(int32_t code, const std::string& words, int number) {
+// For its life no signal that a file's size has a limit reaches this thread: who asked for room is told by an error.
+class Unsignalled {
+ public:
+  Unsignalled() noexcept {
+    sigset_t set, pending;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGXFSZ) == 1;
+    pthread_sigmask(SIG_BLOCK, &set, &before_);
+  }
+  Unsignalled(const Unsignalled&) = delete;
+  Unsignalled& operator=(const Unsignalled&) = delete;
+  ~Unsignalled() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    constexpr timespec now{};
+    if (!was_pending_) (void)sigtimedwait(&set, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_;
+  bool was_pending_ = false;
+};
+
+const char* remedy(int number) noexcept {
+  return number == EFBIG ? "raise the limit of file sizes (ulimit -f), which holds for shared memory, too"
+                         : "free some, or raise the limit of the control group";
+}
+
   return Status(Error{.code = code,
                       .message = text(words, ": ", std::strerror(number)),
                       .domain = "errno",
@@ -94,13 +126,12 @@ Result<Fd> make_memory(const char* what) {
 Status reserve(const Fd& memory, uint64_t bytes) {
   constexpr uint64_t at_once = 4 << 20;
   for (uint64_t at = 0; at < bytes;) {
+  const Unsignalled unsignalled;
     const uint64_t n = std::min(at_once, bytes - at);
     const int refused = posix_fallocate(memory.get(), static_cast<off_t>(at), static_cast<off_t>(n));
     if (refused == 0) at += n;
     if (refused == 0 || refused == EINTR) continue;
-    return failure(TN_NO_MEMORY,
-                   text("no room for ", bytes,
-                        " bytes of shared memory: free some, or raise the limit of the control group"),
+    return failure(TN_NO_MEMORY, text("no room for ", bytes, " bytes of shared memory: ", remedy(refused)),
                    refused);
   }
   return {};
@@ -108,7 +139,9 @@ Status reserve(const Fd& memory, uint64_t bytes) {
 
 Status resize(const Fd& memory, uint64_t bytes) {
   if (ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0) return {};
-  return failure(TN_NO_MEMORY, text("shared memory cannot grow to ", bytes, " bytes"), errno);
+  const Unsignalled unsignalled;
+  const int why = errno;
+  return failure(TN_NO_MEMORY, text("no room for ", bytes, " bytes of shared memory: ", remedy(why)), why);
 }
 
 Result<Fd> open_in(int32_t pid, int number) {

@@ -56,7 +56,8 @@ Result<Fd> make_memory(const char* what);
 // Gives it `bytes` and asks the kernel for every page now: one that is missing is an error here and no signal later.
 // TN_NO_MEMORY. [any-thread; may block; may fail]
 Status reserve(const Fd& memory, uint64_t bytes);
-// The same without asking for the pages. TN_NO_MEMORY. [any-thread; may block; may fail]
+// The same without asking for the pages. Neither raises a signal where files have a limit (ulimit -f). TN_NO_MEMORY.
+// [any-thread; may block; may fail]
 Status resize(const Fd& memory, uint64_t bytes);
 // Descriptor `number` of process `pid`, opened here. TN_PEER_LOST when the process has ended, TN_UNSUPPORTED when this one
 // may not. [any-thread; may block; may fail]

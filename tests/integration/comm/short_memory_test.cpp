@@ -10,7 +10,6 @@
 #include <fstream>
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 
@@ -66,7 +65,6 @@ TEST_CASE("short memory: a segment that cannot grow is TN_NO_MEMORY at creation,
   const tenon::test::TempFolder folder;
   const auto children = start(2, [&](uint32_t rank) -> Status {
     const Store store = TN_TRY(Store::in_folder(folder.path()));
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit small{4096, 4096};
     if (setrlimit(RLIMIT_FSIZE, &small) != 0) return Status(TN_INTERNAL, "no limit");
     const auto begin = std::chrono::steady_clock::now();
@@ -83,4 +81,23 @@ TEST_CASE("short memory: a segment that cannot grow is TN_NO_MEMORY at creation,
   });
   for (const pid_t child : children) CHECK(ended(child) == 0);
   CHECK(std::filesystem::exists(folder / "told"));
+}
+
+TEST_CASE(
+    "short memory: a shared buffer behind the limit of file sizes is TN_NO_MEMORY, and smaller ones are "
+    "made") {
+  const auto children = start(1, [&](uint32_t) -> Status {
+    Runtime tenon = TN_TRY(comm_test::runtime({{"cpu.share_memory", "always"}}));
+    Device device = TN_TRY(tenon.device("cpu"));
+    Stream stream = TN_TRY(device.stream());
+    const rlimit small{4 << 20, 4 << 20};
+    if (setrlimit(RLIMIT_FSIZE, &small) != 0) return Status(TN_INTERNAL, "no limit");
+    const auto refused = device.allocate(stream, 8 << 20);
+    const bool right =
+        refused.code() == TN_NO_MEMORY && refused.message().find("(ulimit -f)") != std::string_view::npos;
+    if (!right) return Status(TN_INTERNAL, "got: " + std::string(refused.ok() ? "TN_OK" : refused.message()));
+    TN_TRY(device.allocate(stream, 3 << 20));
+    return {};
+  });
+  CHECK(ended(children[0]) == 0);
 }
