@@ -164,7 +164,15 @@ Result<std::unique_ptr<Comm>> Device::create_comm(uint32_t rank, uint32_t size, 
   return Comm::create(segments_, std::move(ticket), (options.flags & TN_COMM_NON_BLOCKING) != 0,
                       [this](const comm::Member& member) {
                         if (!member.one_process() && member.open()) has_peers_.store(true);
+                        if (!member.watches_all() && !unwatched_.exchange(true)) tell_unwatched();
                       });
+}
+
+void Device::tell_unwatched() const {
+  crew_.host.log(
+      TN_LOG_WARN,
+      "no descriptors to watch the processes of other ranks with (pidfd_open: ulimit -n, a sandbox, or Linux "
+      "before 5.3); they are asked after one by one");
 }
 
 }  // namespace tenon::cpu

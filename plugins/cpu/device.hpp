@@ -81,6 +81,7 @@ class Device {
   const std::vector<int>& processors() const noexcept { return placement_; }
 
  private:
+  void tell_unwatched() const;
   driver::Node node_;
   std::vector<int> placement_;
   Crew crew_;
@@ -88,6 +89,7 @@ class Device {
   comm::Segments& segments_;
   const Sharing sharing_;
   std::atomic<bool> has_peers_{false};
+  std::atomic<bool> unwatched_{false};  // and it was told
   WaySearch search_;
   std::atomic<uint64_t> used_{0};
 };

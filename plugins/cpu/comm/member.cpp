@@ -112,6 +112,7 @@ Status Member::meet() {
     if (peer.process == process_) continue;
     one_process_ = false;
     peer.watched = system::watch(peer.process);
+    watches_all_ = watches_all_ && peer.watched;
     if (system::has_ended(peer.watched, peer.process))
       return fail(TN_PEER_LOST, text(in_words(q), " ended while the communicator was made"));
   }

@@ -55,6 +55,8 @@ class Member {
   bool is_here(uint32_t rank) const noexcept { return peers_[rank].abroad.empty(); }
   bool same_process(uint32_t rank) noexcept { return peers_[rank].process == process_; }
   int32_t process_of(uint32_t rank) const noexcept { return peers_[rank].process; }
+  // The end of each mate's process can be waited for; else it has to be asked for. Once they have met.
+  bool watches_all() const noexcept { return watches_all_; }
   // All mates are threads of this process.
   bool one_process() const noexcept { return one_process_; }
   // Each mate can open shared memory of each other.
@@ -158,8 +160,8 @@ class Member {
   const int32_t process_;
   std::vector<Peer> peers_;
   std::vector<uint32_t> mates_;
-  bool arrived_ = false, one_process_ = false, open_ = false, readable_ = false, crowded_ = true,
-       reaches_ = false, unfenced_ = true;
+  bool arrived_ = false, watches_all_ = true, one_process_ = false, open_ = false, readable_ = false,
+       crowded_ = true, reaches_ = false, unfenced_ = true;
   uint64_t read_from_ = UINT64_MAX;
   uint32_t epoch_ = 0, freed_ = 0;
   Condition* meanwhile_ = nullptr;

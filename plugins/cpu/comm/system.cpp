@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 
@@ -31,7 +32,6 @@ using author::text;
 
 namespace {
 
-Status failure(int32_t code, const std::string& words, int number) {
 // For its life no signal that a file's size has a limit reaches this thread: who asked for room is told by an error.
 class Unsignalled {
  public:
@@ -64,6 +64,7 @@ const char* remedy(int number) noexcept {
                          : "free some, or raise the limit of the control group";
 }
 
+Status failure(int32_t code, const std::string& words, int number) {
   return Status(Error{.code = code,
                       .message = text(words, ": ", std::strerror(number)),
                       .domain = "errno",
@@ -125,8 +126,8 @@ Result<Fd> make_memory(const char* what) {
 // A signal undoes what is under way, so pieces are small enough to end between two of a profiler's.
 Status reserve(const Fd& memory, uint64_t bytes) {
   constexpr uint64_t at_once = 4 << 20;
-  for (uint64_t at = 0; at < bytes;) {
   const Unsignalled unsignalled;
+  for (uint64_t at = 0; at < bytes;) {
     const uint64_t n = std::min(at_once, bytes - at);
     const int refused = posix_fallocate(memory.get(), static_cast<off_t>(at), static_cast<off_t>(n));
     if (refused == 0) at += n;
@@ -138,8 +139,8 @@ Status reserve(const Fd& memory, uint64_t bytes) {
 }
 
 Status resize(const Fd& memory, uint64_t bytes) {
-  if (ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0) return {};
   const Unsignalled unsignalled;
+  if (ftruncate(memory.get(), static_cast<off_t>(bytes)) == 0) return {};
   const int why = errno;
   return failure(TN_NO_MEMORY, text("no room for ", bytes, " bytes of shared memory: ", remedy(why)), why);
 }
@@ -203,8 +204,24 @@ Fd watch(int32_t pid) noexcept {
 #endif
 }
 
+namespace {
+
+// Asked without a descriptor, which may be what there was none of. A process that nobody reaped is still there for `kill`: it runs no
+// program any more, and has one thread left, where one whose first thread has ended goes on with others.
+bool has_ended_unwatched(int32_t pid) noexcept {
+  if (kill(pid, 0) != 0 && errno == ESRCH) return true;
+  char path[40], program[1];
+  std::snprintf(path, sizeof path, "/proc/%d/exe", pid);
+  if (readlink(path, program, sizeof program) >= 0 || errno != ENOENT) return false;
+  std::snprintf(path, sizeof path, "/proc/%d/task", pid);
+  struct stat threads;
+  return stat(path, &threads) != 0 || threads.st_nlink <= 3;  // two of any folder's, and one for each thread
+}
+
+}  // namespace
+
 bool has_ended(const Fd& watched, int32_t pid) noexcept {
-  if (!watched) return kill(pid, 0) != 0 && errno == ESRCH;
+  if (!watched) return has_ended_unwatched(pid);
   pollfd entry{.fd = watched.get(), .events = POLLIN, .revents = 0};
   return poll(&entry, 1, 0) == 1;
 }

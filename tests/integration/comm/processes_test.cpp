@@ -3,7 +3,7 @@
 //
 // Ranks are forked before a plugin is loaded, because none survives a fork; a rank ends itself where its end is wanted.
 // Invariant: the parent loads no plugin, and no child is left when a case ends.
-#include "processes.hpp"
+#include "refused_calls.hpp"
 #include "support/full.hpp"
 #include "support/seed.hpp"
 #include "support/skip.hpp"
@@ -18,12 +18,8 @@
 #include <set>
 #include <sstream>
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 using namespace comm_test;
 
@@ -58,19 +54,6 @@ size_t shared_buffers() {
     inodes.insert(inode);
   }
   return inodes.size();
-}
-
-// From here on the kernel refuses this process a membarrier, as sandboxes do.
-bool deny_fences() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{.len = static_cast<unsigned short>(std::size(program)), .filter = program};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
 }  // namespace
@@ -134,15 +117,12 @@ TEST_CASE("processes: a rank without file descriptors is told so, and blames nob
 }
 
 TEST_CASE("processes: where the kernel refuses one rank its part in fences, all pass their own") {
-  if (ended(start(1, [](uint32_t) {
-        return deny_fences() ? Status() : Status(TN_UNSUPPORTED, "no filter");
-      })[0]) != 0)
-    TENON_SKIP("seccomp", "the system lends no filter of system calls");
+  NEEDS_REFUSED_CALLS();
   constexpr uint32_t size = 3;
   const uint64_t seed = tenon::test::seed();
   const tenon::test::TempFolder folder;
   const auto children = start(size, [&](uint32_t rank) -> Status {
-    if (rank == 1) (void)deny_fences();
+    if (rank == 1) (void)refuse_calls(SYS_membarrier, EPERM);
     keep_to_processors(2);
     const Store store = TN_TRY(Store::in_folder(folder.path()));
     Rank r = TN_TRY(join_here(store, rank, size, {}));
@@ -183,6 +163,23 @@ TEST_CASE("processes: a killed rank is TN_PEER_LOST on all others at once, and t
   CHECK(ended(children[1]) == 0);
   CHECK(ended(children[2]) == -SIGKILL);
   CHECK(std::chrono::duration<double>(Clock::now() - begin).count() < 15);
+}
+
+TEST_CASE("processes: a killed rank that nobody reaped is found where the system lends no watches, too") {
+  NEEDS_REFUSED_CALLS();
+  const tenon::test::TempFolder folder;
+  const auto children = start(3, [&](uint32_t rank) -> Status {
+    if (!refuse_calls(SYS_pidfd_open, EMFILE)) return Status(TN_INTERNAL, "no filter");
+    const Store store = TN_TRY(Store::in_folder(folder.path()));
+    const auto timeout = std::chrono::seconds(20);
+    return meet_fault(TN_TRY(join_here(store, rank, 3, {.timeout = timeout})), SIGKILL, TN_PEER_LOST,
+                      timeout);
+  });
+  const auto begin = Clock::now();
+  CHECK(ended(children[0]) == 0);
+  CHECK(ended(children[1]) == 0);
+  CHECK(std::chrono::duration<double>(Clock::now() - begin).count() < 15);
+  CHECK(ended(children[2]) == -SIGKILL);
 }
 
 TEST_CASE("processes: a stopped rank is TN_TIMEOUT on all others, and they go on without it") {
