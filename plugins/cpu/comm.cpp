@@ -71,13 +71,19 @@ Result<std::unique_ptr<Comm>> Comm::create(comm::Segments& segments, comm::Ticke
     TN_TRY(made->join());
     return made;
   }
-  made->joiner_ = std::thread([comm = made.get()] {
-    Status joined = comm->join();
-    if (joined.ok()) return;
-    comm->refusal_ = joined.error();
-    comm->refused_.store(true, std::memory_order_release);
-  });
+  made->joining_.store(1);
+  made->joiner_ = std::thread([comm = made.get()] { comm->join_by_itself(); });
   return made;
+}
+
+void Comm::join_by_itself() noexcept {
+  Status joined = join();
+  if (!joined.ok()) {
+    refusal_ = joined.error();
+    refused_.store(true, std::memory_order_release);
+  }
+  joining_.store(0);
+  driver::wake_all(joining_);
 }
 
 Status Comm::join() {
@@ -89,7 +95,9 @@ Status Comm::join() {
     return Status(TN_NO_MEMORY, text("no host memory for communicator '", ticket_.name, "'"));
   }
   stands_(*standing_->member);
-  ready_.store(true, std::memory_order_release);
+  ready_.store(true);
+  // An abort either found it ready, or is found here.
+  if (cancelled_.load()) fail_as_aborted();
   return {};
 }
 
@@ -112,9 +120,16 @@ Status Comm::health() {
 
 Status Comm::abort() {
   cancelled_.store(true);
-  if (ready_.load(std::memory_order_acquire))
-    (void)standing_->member->fail(TN_ABORTED, text("rank ", ticket_.rank, " aborted"));
+  if (ready_.load()) fail_as_aborted();
   return {};
+}
+
+void Comm::fail_as_aborted() noexcept {
+  try {
+    (void)standing_->member->fail(TN_ABORTED, text("rank ", ticket_.rank, " aborted"));
+  } catch (const std::bad_alloc&) {
+    (void)standing_->member->fail(TN_ABORTED, {});
+  }
 }
 
 // Who must wait waits for half of them, for a moment: woken for each, two threads on one processor would take turns at each. Where
@@ -288,8 +303,26 @@ void Comm::count(uint64_t number) noexcept {
   turns.release();
 }
 
+// One that waits for a store, which it asks again at least every second, or for other ranks.
+bool Comm::end_joining(uint64_t timeout_ns) noexcept {
+  if (ready_.load() || refused_.load()) return true;
+  cancelled_.store(true);
+  const uint64_t deadline = driver::deadline_after(std::max(timeout_ns, ending_ns));
+  while (joining_.load() != 0) {
+    if (driver::now_ns() >= deadline) return false;
+    driver::sleep_on(joining_, 1, deadline);
+  }
+  return true;
+}
+
 Status Comm::finish(uint64_t timeout_ns) {
-  if (!ready_.load(std::memory_order_acquire)) return {};  // a join under way is cancelled at destruction
+  if (!end_joining(timeout_ns)) {
+    return Status(TN_TIMEOUT,
+                  text("rank ", ticket_.rank, " destroyed communicator '", ticket_.name,
+                       "' while it was being made, and its creation does not end: look what holds "
+                       "its store up"));
+  }
+  if (!ready_.load(std::memory_order_acquire)) return {};
   if (turns_->sleep_until(submitted_, driver::deadline_after(timeout_ns))) return {};
   const std::string pending = text(submitted_ - turns_->progress(), " groups were pending when rank ",
                                    ticket_.rank, " destroyed communicator '", ticket_.name, "'");

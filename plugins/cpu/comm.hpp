@@ -37,8 +37,8 @@ class Comm {
   Status submit(Stream& stream, std::span<const tn_comm_op> ops);
   Status abort();
   Status health();
-  // Sees the groups out. Those that have not ended by then are aborted, and told: TN_ABORTED; TN_TIMEOUT when their streams
-  // are held up by something else, so that they cannot even end.
+  // Gives up a creation that is under way, and sees the groups out. Those that have not ended by then are aborted, and told:
+  // TN_ABORTED; TN_TIMEOUT when their streams, or the creation, are held up by something else, so that they cannot even end.
   Status finish(uint64_t timeout_ns);
 
  private:
@@ -68,6 +68,10 @@ class Comm {
 
   Comm(comm::Segments& segments, comm::Ticket ticket, std::function<void(const comm::Member&)> stands);
   Status join();
+  void join_by_itself() noexcept;
+  // False when it has not ended by then.
+  bool end_joining(uint64_t timeout_ns) noexcept;
+  void fail_as_aborted() noexcept;
   void wait_for_room(uint64_t number);
   bool is_small(const comm::Group& group) const noexcept;
   bool may_end_at_once(const Stream& stream, uint64_t number) const noexcept {
@@ -89,8 +93,9 @@ class Comm {
   std::function<void(const comm::Member&)> stands_;
   std::unique_ptr<Standing> standing_;
   std::atomic<bool> ready_{false}, refused_{false}, cancelled_{false};
-  Error refusal_;       // written before refused_
-  std::thread joiner_;  // of a creation that does not block
+  Error refusal_;                     // written before refused_
+  std::thread joiner_;                // of a creation that does not block …
+  std::atomic<uint32_t> joining_{0};  // … and 1 until it is through
 
   Timeline* turns_;  // groups that have ended
   std::array<Pending, depth> pending_;

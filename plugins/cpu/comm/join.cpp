@@ -62,9 +62,10 @@ Result<system::Fd> open_memory(const Id& id) {
 Status build(const system::Fd& memory, const HeaderPage& header, const Ticket& ticket) {
   uint32_t state = Header::empty;
   if (!header->state.compare_exchange_strong(state, Header::building)) return {};
+  header->first.store(ticket.rank);
+  header->builder.store(system::process());
   Status reserved = system::reserve(memory, Layout(ticket.size).bytes);
   header->size.store(ticket.size);
-  header->first.store(ticket.rank);
   header->state.store(reserved.ok() ? Header::ready : Header::refused);
   system::wake_all(header->state);
   return reserved;
@@ -82,21 +83,39 @@ Status check_size(const HeaderPage& header, const Ticket& ticket) {
   return Status(TN_MISMATCH, text("communicator '", ticket.name, "', rank ", ticket.rank, ": ", words));
 }
 
+// Whoever makes the memory; 0: it has only begun to.
+std::string builder_in_words(const HeaderPage& header) {
+  const int32_t process = header->builder.load();
+  if (process == 0) return "a rank that came first";
+  return text("rank ", header->first.load(), " (process ", process, "), which came first,");
+}
+
+// Why not to wait on for the memory.
+Status look_for_builder(const HeaderPage& header, const Ticket& ticket, uint64_t deadline) {
+  const int32_t process = header->builder.load();
+  const bool ended = process != 0 && process != system::process() &&
+                     system::has_ended(system::watch(process), process) &&
+                     header->state.load() == Header::building;
+  if (!ended && !cancelled(ticket) && driver::now_ns() < deadline) return {};
+  const std::string own = text("communicator '", ticket.name, "', rank ", ticket.rank, ": ");
+  if (ended)
+    return Status(TN_PEER_LOST,
+                  text(own, builder_in_words(header), " ended while it made the shared memory"));
+  if (cancelled(ticket)) return Status(TN_ABORTED, text(own, "gave up joining"));
+  return Status(TN_TIMEOUT, text(own, builder_in_words(header), " has not finished the shared memory after ",
+                                 ticket.timeout_ns / 1'000'000, " ms: look what holds it up"));
+}
+
 Status await_built(const HeaderPage& header, const Ticket& ticket, uint64_t deadline) {
   uint32_t state = 0;
   while ((state = header->state.load()) == Header::building) {
-    const uint64_t now = driver::now_ns();
-    if (now >= deadline)
-      return Status(TN_TIMEOUT,
-                    text("communicator '", ticket.name, "', rank ", ticket.rank,
-                         ": the shared memory is not finished after ", ticket.timeout_ns / 1'000'000,
-                         " ms: has the rank that came first ended?"));
-    system::sleep_on(header->state, Header::building, std::min(deadline, now + look_ns));
+    TN_TRY(look_for_builder(header, ticket, deadline));
+    system::sleep_on(header->state, Header::building, std::min(deadline, driver::now_ns() + look_ns));
   }
   if (state == Header::refused) {
-    return Status(TN_NO_MEMORY, text("communicator '", ticket.name, "', rank ", ticket.rank,
-                                     ": the rank that came first got no room for ", Layout(ticket.size).bytes,
-                                     " bytes of shared memory: free some"));
+    return Status(TN_NO_MEMORY,
+                  text("communicator '", ticket.name, "', rank ", ticket.rank, ": ", builder_in_words(header),
+                       " got no room for ", Layout(ticket.size).bytes, " bytes of shared memory: free some"));
   }
   return check_size(header, ticket);
 }

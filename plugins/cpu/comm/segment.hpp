@@ -137,7 +137,8 @@ struct Header {
   static constexpr uint32_t empty = 0, building = 1, ready = 2, refused = 3;
   std::atomic<uint32_t> state;
   std::atomic<uint32_t> size;     // ranks, as the one that came first was told
-  std::atomic<uint32_t> first;    // that one
+  std::atomic<uint32_t> first;    // that one …
+  std::atomic<int32_t> builder;   // … and its process, which makes the memory; 0: nobody does
   std::atomic<uint32_t> arrived;  // ranks that have a slot
   std::atomic<uint32_t> settled;  // ranks that have looked at all others
   std::atomic<uint32_t> closed;   // 1: some rank cannot open another's memory

@@ -2,11 +2,13 @@
 // creation_test.cpp: communicators that do not come about: everybody is told why, and nothing is kept.
 //
 // Invariant: the parent loads no plugin; each case makes its trouble at a place in the order of things, not at a time.
-#include "processes.hpp"
+#include "by_table.hpp"
+#include "refused_calls.hpp"
+#include "support/skip.hpp"
 #include "support/temp_folder.hpp"
 #include "system_figures.hpp"
 
-#include <tenon/plugin.h>
+#include <atomic>
 
 #include <signal.h>
 
@@ -49,27 +51,9 @@ const tn_store& stopping_store() {
   return store;
 }
 
-// As a host calls it; the id came through `store`.
-Status create_by_table(Device device, Store& store, uint32_t rank, uint32_t size, uint64_t timeout_ns,
-                       const tn_store* told_by) {
-  const tn_comm_api& api = *device.plugin().comm;
-  tn_error error = no_error();
-  uint64_t bytes = 0;
-  TN_TRY(status_of(api.id_bytes(device.handle(), &bytes, &error), error));
-  std::string id(bytes, '\0');
-  if (rank == 0) {
-    TN_TRY(status_of(api.make_id(device.handle(), id.data(), bytes, &error), error));
-    TN_TRY(store.set("id", id));
-  } else {
-    id = TN_TRY(store.get("id", std::chrono::seconds(60)));
-  }
-  tn_comm_options options{};
-  options.size = sizeof options;
-  options.timeout_ns = timeout_ns;
-  options.store = told_by;
-  options.name = "table";
-  tn_comm* comm = nullptr;
-  return status_of(api.create(device.handle(), rank, size, id.data(), bytes, &options, &comm, &error), error);
+// Seconds since `begin`.
+double since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -138,8 +122,8 @@ TEST_CASE("creation: a rank that came and then stopped is named") {
     Store store = TN_TRY(Store::in_folder(folder.path()));
     const Device device = TN_TRY(open_here());
     if (rank == 2) TN_TRY(store.get("stopped", std::chrono::seconds(60)));
-    const Status told =
-        create_by_table(device, store, rank, 3, 5'000'000'000, rank == 1 ? &stopping_store() : nullptr);
+    const Status told = create_by_table(device, TN_TRY(id_by_table(device, store, rank)), rank, 3,
+                                        std::chrono::seconds(5), rank == 1 ? &stopping_store() : nullptr);
     return told.code() == TN_TIMEOUT && tells(told, "missing: 1, which came and did not go on") ? Status()
                                                                                                 : got(told);
   });
@@ -177,6 +161,66 @@ TEST_CASE("creation: what failed leaves neither a descriptor nor a map") {
     if (open == 0 && mapped == 0) return {};
     return Status(TN_INTERNAL, std::to_string(open) + " descriptors and " + std::to_string(mapped) +
                                    " maps of communicators are left");
+  });
+  CHECK(ended(children[0]) == 0);
+}
+
+TEST_CASE(
+    "creation: a rank that ends or stops while it makes the memory is named, and one that ended at once") {
+  NEEDS_REFUSED_CALLS();
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    CAPTURE(signal);
+    const bool ends = signal == SIGKILL;
+    const tenon::test::TempFolder folder;
+    const auto children = start(2, [&](uint32_t rank) -> Status {
+      Store store = TN_TRY(Store::in_folder(folder.path()));
+      const Device device = TN_TRY(open_here());
+      if (rank == 1 && !signal_at_large_memory(signal)) return Status(TN_INTERNAL, "no trap");
+      const auto timeout = ends ? std::chrono::seconds(20) : std::chrono::seconds(1);
+      std::string id = TN_TRY(id_by_table(device, store, rank));
+      // Who makes the id comes second.
+      if (rank == 0) TN_TRY(store.get("over", std::chrono::seconds(60)));
+      const auto begin = std::chrono::steady_clock::now();
+      const Status told = create_by_table(device, id, rank, 2, timeout, nullptr);
+      const bool named = tells(told, "rank 1 (process ") && tells(told, "which came first");
+      if (told.code() != (ends ? TN_PEER_LOST : TN_TIMEOUT) || !named) return got(told);
+      return since(begin) < 10 ? Status() : Status(TN_INTERNAL, "told too late");
+    });
+    int status = 0;
+    REQUIRE(waitpid(children[1], &status, WUNTRACED) == children[1]);
+    CHECK((ends ? WIFSIGNALED(status) : WIFSTOPPED(status)));
+    auto store = Store::in_folder(folder.path());
+    REQUIRE(store.ok());
+    CHECK(store->set("over", "x").ok());
+    CHECK(ended(children[0]) == 0);
+    if (!ends) {
+      kill(children[1], SIGKILL);
+      CHECK(ended(children[1]) == -SIGKILL);
+    }
+  }
+}
+
+TEST_CASE("creation: one that does not block and is held up by its store is left behind in time") {
+  const auto children = start(1, [&](uint32_t) -> Status {
+    Store store = Store::in_process();
+    const Device device = TN_TRY(open_here());
+    static std::atomic<bool> held{false}, goes_on{false};
+    static const OverheardStore stuck(store, [](std::string_view) {
+      held.store(true);
+      while (!goes_on.load()) std::this_thread::yield();
+    });
+    tn_comm* comm = nullptr;
+    TN_TRY(create_by_table(device, TN_TRY(id_by_table(device, store, 0)), 0, 2, std::chrono::seconds(30),
+                           stuck.table(), TN_COMM_NON_BLOCKING, &comm));
+    while (!held.load()) std::this_thread::yield();
+    const auto begin = std::chrono::steady_clock::now();
+    tn_error error = no_error();
+    const Status told = status_of(device.plugin().comm->destroy(comm, 1'000'000, &error), error);
+    const double seconds = since(begin);
+    std::printf("a creation that is held up was left after %.3f s\n", seconds);
+    goes_on.store(true);
+    if (told.code() != TN_TIMEOUT || !tells(told, "its creation does not end")) return got(told);
+    return seconds < 10 ? Status() : Status(TN_INTERNAL, "left too late");
   });
   CHECK(ended(children[0]) == 0);
 }
