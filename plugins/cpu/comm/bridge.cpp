@@ -320,8 +320,15 @@ Result<bool> Bridge::Transfers::look(size_t i) {
   }
   if (code != TN_BUSY) return bridge_.lost(open.rank, std::string(status_of(code, error).message()));
   if (!member.carry_on()) return member.failure();
-  if (driver::now_ns() >= deadline_) return bridge_.too_late(open.rank, open.sends);
   return false;
 }
 
 }  // namespace tenon::cpu::comm
+  if (TN_TRY(glance(i))) return true;
+  if (is_late()) return too_late(i);
+  return false;
+}
+
+Status Bridge::Transfers::too_late(size_t i) { return bridge_.too_late(open_[i].rank, open_[i].sends); }
+
+Result<bool> Bridge::Transfers::glance(size_t i) {

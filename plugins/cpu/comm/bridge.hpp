@@ -66,6 +66,11 @@ class Bridge {
     // [the thread that runs groups; blocks; may fail]
     Result<bool> look(size_t i);
     // Waits for all. As Member::wait. [the thread that runs groups; blocks; may fail]
+    // The same without a verdict: of several that are waited for in turn one may be done while another is looked at. None is, when none
+    // was in a round that began late. [the thread that runs groups; blocks; may fail]
+    Result<bool> glance(size_t i);
+    bool is_late() const noexcept { return deadline_ != 0 && driver::now_ns() >= deadline_; }
+    Status too_late(size_t i);
     Status finish();
 
    private:

@@ -2,7 +2,8 @@
 // far_mail.hpp: the messages of one group between ranks of different hosts.
 //
 // A cover with count and dtype goes before each; the receiver compares it with what it expects. Contents travel under a tag
-// made of both, so bytes never land where others are expected.
+// made of both, so bytes never land where others are expected. They are cut, and what arrives of them shows that the other side, and
+// the wire, go on.
 // Invariant: all of them are under way from `post` on, whatever this rank does meanwhile.
 #pragma once
 
@@ -28,13 +29,17 @@ class FarMail {
     uint64_t count, dtype;
   };
   Status post(const Letter& letter, Cover& cover);
+  // Waits a moment for the next transfers of letter `i`. Whether any was done.
+  Result<bool> advance(size_t i);
+  bool is_done(size_t i) const noexcept { return next_[i] == end_[i]; }
   Status compare(const Letter& letter, const Cover& cover);
 
   Member& member_;
   Bridge* const bridge_;
   const std::span<const Letter> letters_;
-  std::vector<Cover> covers_;     // of each letter
-  std::vector<size_t> cover_at_;  // its transfer
+  std::vector<Cover> covers_;        // of each letter …
+  std::vector<size_t> begin_, end_;  // … its transfers, the first of which is the cover's …
+  std::vector<size_t> next_;         // … and which of them is looked at
   std::optional<Bridge::Transfers> transfers_;
 };
 

@@ -242,3 +242,26 @@ TEST_CASE("hosts: a wire so slow that a sum takes longer than the timeout is no 
   for (const pid_t child : children) CHECK(ended(child) == 0);
   CHECK(std::chrono::duration<double>(Clock::now() - begin).count() > 1.5);  // 4.8 MB at 2 MB/s
 }
+
+TEST_CASE("hosts: nor is one that a message takes longer on, in one direction or both") {
+  NEEDS_HOSTS();
+  const Networks networks;
+  if (!networks || !networks.shape("16mbit"))
+    TENON_SKIP("netns", "no network namespaces here; run as root where `ip netns` and `tc` work");
+  const tenon::test::TempFolder folder;
+  const auto begin = Clock::now();
+  const auto children =
+      on_both_sides(networks, {0, 1}, folder.path(), std::chrono::milliseconds(1500), [](Rank& r) -> Status {
+        constexpr uint64_t count = 1'500'000;
+        const uint32_t other = 1 - r.rank;
+        const Buffer mine = TN_TRY(r.uploaded(brought(f32, 3, r.rank, count)));
+        const Buffer theirs = TN_TRY(r.buffer(count * sizeof(float)));
+        const CommOp sends = CommOp::send(mine, f32, other), takes = CommOp::recv(theirs, f32, other);
+        TN_TRY(r.comm.submit(r.stream, {r.rank == 0 ? sends : takes}));
+        TN_TRY(r.stream.sync());
+        TN_TRY(r.comm.submit(r.stream, {sends, takes}));
+        return r.expect(theirs.span(), brought(f32, 3, other, count), "a message over a slow wire");
+      });
+  for (const pid_t child : children) CHECK(ended(child) == 0);
+  CHECK(std::chrono::duration<double>(Clock::now() - begin).count() > 5);  // twice 6 MB at 2 MB/s
+}
