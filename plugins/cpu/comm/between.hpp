@@ -13,7 +13,7 @@
 
 namespace tenon::cpu::comm::between {
 
-inline constexpr uint32_t version = 1;
+inline constexpr uint32_t version = 2;
 inline constexpr const char* library = "libtenon-gloo.so";
 inline constexpr const char* symbol = "tenon_between";
 
@@ -25,16 +25,18 @@ struct Engine {
   uint32_t reserved;
   const char* name;
 
-  // Ready to be connected over `interface`: its name, or an address of this machine. Creation may take `timeout_ns`.
+  // Ready to be connected over `interface`: its name, or an address of this machine. A connection may take `timeout_ns`.
   // TN_INVALID, TN_NO_MEMORY. [any-thread; may block; may fail]
   int32_t (*open)(const char* interface, uint32_t rank, uint32_t size, uint64_t timeout_ns, Link** link,
                   tn_error* error);
   // Listens for `peer` alone, and writes where: `bytes` of at most `capacity`. [one thread; does not block; may fail]
   int32_t (*listen)(Link* link, uint32_t peer, void* address, uint64_t capacity, uint64_t* bytes,
                     tn_error* error);
-  // `address` is what `peer` wrote for this rank; all ranks connect to theirs in order of rank. TN_PEER_LOST.
-  // [one thread; blocks; may fail]
+  // `address` is what `peer` wrote for this rank; all ranks connect to theirs in order of rank. TN_PEER_LOST; TN_ABORTED
+  // once it is stopped. [one thread; blocks; may fail]
   int32_t (*connect)(Link* link, uint32_t peer, const void* address, uint64_t bytes, tn_error* error);
+  // Ends the `connect` under way, and every later one; what is connected stays so. [any-thread; may block; cannot fail]
+  void (*stop)(Link* link);
 
   // One `send` and one `receive` of equal tags meet; a receive may have room for more than comes. `bytes` is not 0; memory
   // is borrowed until the transfer is done, or the link closed. TN_PEER_LOST, TN_ABORTED once it is closed.

@@ -20,6 +20,8 @@ constexpr auto look = std::chrono::milliseconds(20);
 // What the last words may take.
 constexpr uint64_t farewell_ns = 200'000'000;
 constexpr uint64_t longest_address = 256;
+// How often a rank that waits for an address looks whether its mates have failed; each look may cost the store a connection.
+constexpr uint64_t look_at_mates_ns = 1'000'000'000;
 constexpr char well = '+', ill = '-';
 
 // The first byte of a tag says what for.
@@ -61,13 +63,14 @@ Result<const between::Engine*> Bridge::find_engine() {
                                      "from one build"));
 }
 
-Bridge::Bridge(Member& member, Hosts hosts, const between::Engine& engine)
+Bridge::Bridge(Member& member, Hosts hosts, const between::Engine& engine, Building building)
     : member_(member),
       hosts_(std::move(hosts)),
       engine_(engine),
       sent_(member.size()),
       received_(member.size()),
-      heard_(member.size()) {
+      heard_(member.size()),
+      building_(building) {
   for (uint32_t q = 0; q < member.size(); ++q) {
     if (!member.is_here(q)) far_.push_back(q);
   }
@@ -97,25 +100,39 @@ Result<std::unique_ptr<Bridge>> Bridge::build(Member& member, Hosts hosts, const
     (void)notices.post(key_of(member.rank()), ill + std::string(able.message()));
     return member.fail(able.code(), std::string(able.message()));
   }
-  std::unique_ptr<Bridge> made(new Bridge(member, std::move(hosts), **found));
-  if (Status done = made->connect(notices, interface, deadline); !done.ok())
-    return member.failed() ? member.failure() : member.fail(done.code(), std::string(done.message()));
-  made->watcher_ = std::thread([bridge = made.get()] { bridge->watch(); });
-  // A word to and from each, so that either all ranks stand or none.
-  const std::byte hello{};
-  std::vector<std::byte> answers(member.size());
-  std::vector<Leaving> leaving;
-  std::vector<Coming> coming;
-  for (const uint32_t q : made->far_) {
-    leaving.push_back({q, &hello, 1});
-    coming.push_back({q, &answers[q], 1});
-  }
-  TN_TRY(made->exchange(leaving, coming));
+  std::unique_ptr<Bridge> made(new Bridge(member, std::move(hosts), **found, {&notices, deadline}));
+  if (const Status done = made->connect(interface); !done.ok()) return made->fail(done);
+  made->enter(Phase::greeting);
+  TN_TRY(made->greet());
   TN_TRY(member.step());
+  made->enter(Phase::standing);
   return made;
 }
 
-Status Bridge::connect(const Notices& notices, const std::string& interface, uint64_t deadline) {
+void Bridge::enter(Phase phase) noexcept {
+  const std::lock_guard lock(mutex_);
+  phase_ = phase;
+}
+
+Status Bridge::fail(const Status& why) {
+  return member_.failed() ? member_.failure() : member_.fail(why.code(), std::string(why.message()));
+}
+
+// A word to and from each, so that either all ranks stand or none.
+Status Bridge::greet() {
+  const std::byte hello{};
+  std::vector<std::byte> answers(member_.size());
+  std::vector<Leaving> leaving;
+  std::vector<Coming> coming;
+  for (const uint32_t q : far_) {
+    leaving.push_back({q, &hello, 1});
+    coming.push_back({q, &answers[q], 1});
+  }
+  return exchange(leaving, coming);
+}
+
+Status Bridge::connect(const std::string& interface) {
+  const Notices& notices = *building_.notices;
   if (interface.empty() && !hosts_.one_network()) {
     const Status unknown(TN_INVALID,
                          "ranks are on several machines: say over which interface they reach each other, as "
@@ -123,17 +140,18 @@ Status Bridge::connect(const Notices& notices, const std::string& interface, uin
     (void)notices.post(key_of(member_.rank()), ill + std::string(unknown.message()));
     return Status(Error(unknown.error()));
   }
-  const auto listening = listen(interface.empty() ? "127.0.0.1" : interface, deadline);
+  const auto listening = listen(interface.empty() ? "127.0.0.1" : interface);
   TN_TRY(notices.post(key_of(member_.rank()),
                       listening.ok() ? well + *listening : ill + std::string(listening.message())));
   if (!listening.ok()) return Status(Error(listening.error()));
-  for (const uint32_t q : far_) TN_TRY(connect_to(q, notices, deadline));
+  watcher_ = std::thread([this] { watch(); });
+  for (const uint32_t q : far_) TN_TRY(connect_to(q));
   return hear_last_words();
 }
 
 // What the ranks on other hosts must know to connect to this one.
-Result<std::string> Bridge::listen(const std::string& interface, uint64_t deadline) {
-  const uint64_t now = driver::now_ns(), left = deadline > now ? deadline - now : 0;
+Result<std::string> Bridge::listen(const std::string& interface) {
+  const uint64_t now = driver::now_ns(), left = building_.deadline > now ? building_.deadline - now : 0;
   tn_error error = no_error();
   const auto in_words = [&](int32_t code) {
     const Status why = status_of(code, error);
@@ -154,8 +172,18 @@ Result<std::string> Bridge::listen(const std::string& interface, uint64_t deadli
   return all;
 }
 
-Status Bridge::connect_to(uint32_t rank, const Notices& notices, uint64_t deadline) {
-  const auto said = notices.read(key_of(rank), deadline);
+// As long as the mates have not failed.
+Result<std::string> Bridge::address_said_by(uint32_t rank) {
+  for (;;) {
+    const uint64_t until = std::min(building_.deadline, driver::deadline_after(look_at_mates_ns));
+    auto said = building_.notices->read(key_of(rank), until);
+    if (said.code() != TN_TIMEOUT || until == building_.deadline) return said;
+    if (member_.failed()) return member_.failure();
+  }
+}
+
+Status Bridge::connect_to(uint32_t rank) {
+  const auto said = address_said_by(rank);
   if (!said.ok()) {
     return Status(said.code(),
                   text(member_.in_words(rank), " did not say how it is reached: ", said.message()));
@@ -168,6 +196,13 @@ Status Bridge::connect_to(uint32_t rank, const Notices& notices, uint64_t deadli
   const Status connected =
       status_of(engine_.connect(link_, rank, address.data(), address.size(), &error), error);
   if (connected.ok()) return {};
+  if (driver::now_ns() >= building_.deadline)
+    return Status(
+        TN_TIMEOUT,
+        text(member_.in_words(rank), " said how it is reached, and no connection came about within ",
+             member_.timeout() / 1'000'000,
+             " ms: look what holds it or the network up, and whether all hosts name interfaces "
+             "of one network"));
   return Status(connected.code(), text("no connection to ", member_.in_words(rank), ": ", connected.message(),
                                        ": do all hosts name interfaces of one network?"));
 }
@@ -188,10 +223,29 @@ void Bridge::watch() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
     changed_.wait_for(lock, look);
+    const Phase phase = phase_;
+    const bool gives_up = phase != Phase::standing && building_.notices->cancelled();
     lock.unlock();
-    engine_.interrupt(link_);
-    if (member_.failed()) shut();
+    if (gives_up) give_up();
+    if (phase == Phase::connecting) {
+      look_after_connecting();
+    } else {
+      engine_.interrupt(link_);
+      if (member_.failed()) shut();
+    }
     lock.lock();
+  }
+}
+
+void Bridge::look_after_connecting() noexcept {
+  if (member_.failed() || driver::now_ns() >= building_.deadline) engine_.stop(link_);
+}
+
+void Bridge::give_up() noexcept {
+  try {
+    (void)member_.fail(TN_ABORTED, text("rank ", member_.rank(), " gave up joining"));
+  } catch (const std::bad_alloc&) {
+    (void)member_.fail(TN_ABORTED, {});
   }
 }
 
@@ -225,6 +279,10 @@ void Bridge::say_last_words() noexcept {
   }
 }
 
+std::string Bridge::doing_in_words() const {
+  return phase_ == Phase::standing ? member_.doing_in_words() : "the communicator's creation";
+}
+
 Status Bridge::lost(uint32_t rank, const std::string& why) {
   if (member_.failed()) return member_.failure();
   const LastWords& last = heard_[rank];
@@ -232,7 +290,7 @@ Status Bridge::lost(uint32_t rank, const std::string& why) {
     return member_.fail(last.code, std::string(last.words, strnlen(last.words, sizeof last.words)));
   return member_.fail(TN_PEER_LOST,
                       text(member_.in_words(rank), " has ended, or destroyed its communicator, while rank ",
-                           member_.rank(), " waited for it in ", member_.doing_in_words(), " (", why,
+                           member_.rank(), " waited for it in ", doing_in_words(), " (", why,
                            "): make a communicator of those who are left"));
 }
 
@@ -248,7 +306,7 @@ Status Bridge::too_late(uint32_t rank, bool sends) {
   }
   return member_.fail(
       TN_TIMEOUT, text(member_.in_words(rank), sends ? " took" : " sent", " nothing; rank ", member_.rank(),
-                       " waited ", member_.timeout() / 1'000'000, " ms for it in ", member_.doing_in_words(),
+                       " waited ", member_.timeout() / 1'000'000, " ms for it in ", doing_in_words(),
                        ": look what holds it or the network up, or give more time"));
 }
 
@@ -307,10 +365,21 @@ Status Bridge::Transfers::receive(uint32_t rank, uint64_t tag, std::byte* to, ui
 }
 
 Result<bool> Bridge::Transfers::look(size_t i) {
+  if (TN_TRY(glance(i))) return true;
+  if (is_late()) return too_late(i);
+  return false;
+}
+
+Status Bridge::Transfers::too_late(size_t i) { return bridge_.too_late(open_[i].rank, open_[i].sends); }
+
+Result<bool> Bridge::Transfers::glance(size_t i) {
   const Open& open = open_[i];
   if (open.transfer == nullptr) return true;
   Member& member = bridge_.member_;
-  if (deadline_ == 0) deadline_ = driver::deadline_after(member.timeout());
+  if (deadline_ == 0) {
+    deadline_ = driver::deadline_after(member.timeout());
+    if (bridge_.phase_ != Phase::standing) deadline_ = std::min(deadline_, bridge_.building_.deadline);
+  }
   tn_error error = no_error();
   const int32_t code = bridge_.engine_.wait(open.transfer, driver::never, &error);
   if (code == TN_OK) {
@@ -324,11 +393,3 @@ Result<bool> Bridge::Transfers::look(size_t i) {
 }
 
 }  // namespace tenon::cpu::comm
-  if (TN_TRY(glance(i))) return true;
-  if (is_late()) return too_late(i);
-  return false;
-}
-
-Status Bridge::Transfers::too_late(size_t i) { return bridge_.too_late(open_[i].rank, open_[i].sends); }
-
-Result<bool> Bridge::Transfers::glance(size_t i) {

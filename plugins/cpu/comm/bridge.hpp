@@ -2,7 +2,8 @@
 // bridge.hpp: one rank's way to the ranks on other hosts.
 //
 // Every rank has a connection to each rank on other hosts, and none to its mates. A thread of its own looks every 20 ms
-// whether the mates have failed: then it says so to the others, as the last words on every connection, and closes them.
+// whether the mates have failed: then it says so to the others, as the last words on every connection, and closes them. While
+// connections are made it also ends the one that is waited for, when the mates have failed, the rank has given up, or it is late.
 // Invariant: once a rank or its mates have failed, the connections are closed before a transfer's memory is given back.
 #pragma once
 
@@ -65,12 +66,12 @@ class Bridge {
     // Whether number `i` is done; waits a moment for it. TN_TIMEOUT when nothing went on for the member's timeout.
     // [the thread that runs groups; blocks; may fail]
     Result<bool> look(size_t i);
-    // Waits for all. As Member::wait. [the thread that runs groups; blocks; may fail]
     // The same without a verdict: of several that are waited for in turn one may be done while another is looked at. None is, when none
     // was in a round that began late. [the thread that runs groups; blocks; may fail]
     Result<bool> glance(size_t i);
     bool is_late() const noexcept { return deadline_ != 0 && driver::now_ns() >= deadline_; }
     Status too_late(size_t i);
+    // Waits for all. As Member::wait. [the thread that runs groups; blocks; may fail]
     Status finish();
 
    private:
@@ -105,16 +106,30 @@ class Bridge {
     int32_t code;
     uint32_t mark;  // `said`, when it is whole
   };
+  // What it is built with, until it stands.
+  struct Building {
+    const Notices* notices;
+    uint64_t deadline;
+  };
+  enum class Phase { connecting, greeting, standing };
   struct Counts {
     uint64_t runs = 0, letters = 0;
   };
 
-  Bridge(Member& member, Hosts hosts, const between::Engine& engine);
-  Status connect(const Notices& notices, const std::string& interface, uint64_t deadline);
-  Result<std::string> listen(const std::string& interface, uint64_t deadline);
-  Status connect_to(uint32_t rank, const Notices& notices, uint64_t deadline);
+  Bridge(Member& member, Hosts hosts, const between::Engine& engine, Building building);
+  void enter(Phase phase) noexcept;
+  Status connect(const std::string& interface);
+  Status greet();
+  Status fail(const Status& why);
+  Result<std::string> listen(const std::string& interface);
+  Status connect_to(uint32_t rank);
+  Result<std::string> address_said_by(uint32_t rank);
   Status hear_last_words();
   void watch();
+  // Ends a connection that is waited for in vain.
+  void look_after_connecting() noexcept;
+  void give_up() noexcept;
+  std::string doing_in_words() const;
   // Tells the others why, and closes. [any-thread; may block; cannot fail]
   void shut() noexcept;
   void say_last_words() noexcept;
@@ -134,6 +149,8 @@ class Bridge {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ending_ = false;
+  Phase phase_ = Phase::connecting;  // written by the thread that builds, under the mutex
+  Building building_;                // the notices only before it stands
   std::thread watcher_;
 };
 

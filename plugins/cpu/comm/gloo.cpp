@@ -5,6 +5,7 @@
 //
 //   - It has no call that ends a wait without harm but `abortWait…`, which returns from one wait: it is begun again. Its
 //     timeouts end every connection, so they serve for the last words only.
+//   - A pair waits five times its timeout for its connection, and nothing but its end cuts that short: it is ended.
 //   - A pair that breaks does not tell the transfer whose bytes are just on their way. So each pair has a receive that
 //     nothing ever comes for, which is told, and is asked after each interrupted wait.
 //   - Its thread does not wait for a pair that somebody sends on, but asks for its events again and again. Should it take the
@@ -40,7 +41,8 @@ struct Link {
   std::shared_ptr<gloo::transport::Device> device;
   std::shared_ptr<gloo::transport::Context> context;
   std::mutex pairs;
-  bool closed = false;
+  bool closed = false, stopped = false;
+  gloo::transport::Pair* connecting = nullptr;
   std::mutex waits;
   std::vector<Transfer*> waiting;
   std::mutex asking;
@@ -71,6 +73,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr uint64_t canary_tag = UINT64_MAX;
+
+// How many timeouts Gloo waits for a connection.
+constexpr uint64_t longer_to_connect = 5;
 
 // As long as a clock can add without overflow.
 constexpr milliseconds forever = std::chrono::hours(24 * 365);
@@ -172,7 +177,7 @@ int32_t open(const char* interface, uint32_t rank, uint32_t size, uint64_t timeo
     const Unhurried unhurried;
     made->device = gloo::transport::tcp::CreateDevice(where);
     made->context = made->device->createContext(static_cast<int>(rank), static_cast<int>(size));
-    made->context->setTimeout(patience(timeout_ns));
+    made->context->setTimeout(patience(timeout_ns / longer_to_connect));  // pairs take it when they are made
     *link = made.release();
     return static_cast<int32_t>(TN_OK);
   });
@@ -190,13 +195,51 @@ int32_t listen(Link* link, uint32_t peer, void* address, uint64_t capacity, uint
   });
 }
 
+// The pair that is being connected, where `stop` finds it.
+class Connecting {
+ public:
+  Connecting(Link& link, uint32_t peer) : link_(link) {
+    const std::lock_guard lock(link_.pairs);
+    if (!link_.stopped) link_.connecting = link_.context->getPair(static_cast<int>(peer)).get();
+  }
+  Connecting(const Connecting&) = delete;
+  Connecting& operator=(const Connecting&) = delete;
+  // False when it was stopped, which looks like a connection, or throws.
+  bool end() {
+    const std::lock_guard lock(link_.pairs);
+    link_.connecting = nullptr;
+    return !link_.stopped;
+  }
+  ~Connecting() { end(); }
+  // nullptr: it was stopped before.
+  gloo::transport::Pair* pair() const { return link_.connecting; }
+
+ private:
+  Link& link_;
+};
+
 int32_t connect(Link* link, uint32_t peer, const void* address, uint64_t bytes, tn_error* error) {
+  const auto* first = static_cast<const char*>(address);
+  const Quiet quiet(false);
+  const int32_t code = guarded(TN_PEER_LOST, error, [&]() -> int32_t {
+    Connecting connecting(*link, peer);
+    if (connecting.pair() != nullptr) connecting.pair()->connect(std::vector<char>(first, first + bytes));
+    return connecting.end() ? TN_OK : told(TN_ABORTED, "it was given up", error);
+  });
+  if (code != TN_OK) return code;
   return guarded(TN_PEER_LOST, error, [&] {
-    const auto* first = static_cast<const char*>(address);
-    const Quiet quiet(false);
-    link->context->getPair(static_cast<int>(peer))->connect(std::vector<char>(first, first + bytes));
     link->canaries[peer] = link->context->createUnboundBuffer(&link->nothing, sizeof link->nothing);
     link->canaries[peer]->recv(static_cast<int>(peer), canary_tag, 0, sizeof link->nothing);
+    return static_cast<int32_t>(TN_OK);
+  });
+}
+
+void stop(Link* link) {
+  tn_error ignored = no_error();
+  (void)guarded(TN_INTERNAL, &ignored, [&] {
+    const std::lock_guard lock(link->pairs);
+    link->stopped = true;
+    if (link->connecting != nullptr) link->connecting->close();
     return static_cast<int32_t>(TN_OK);
   });
 }
@@ -302,6 +345,7 @@ constexpr Engine engine{.version = version,
                         .open = open,
                         .listen = listen,
                         .connect = connect,
+                        .stop = stop,
                         .send = send,
                         .receive = receive,
                         .wait = wait,

@@ -324,7 +324,8 @@ Status Segments::find_id(Attempt& attempt) {
         text("the id was made on another host, or in another space of process numbers (by process ",
              told.process, " there), and there is no store for ranks to tell where they are: give one"));
   }
-  (void)attempt.notices.post(elsewhere, "");  // whoever says it first
+  const Status said = attempt.notices.post(elsewhere, "");
+  if (!said.ok() && said.code() != TN_INVALID) return Status(Error(said.error()));  // TN_INVALID: another did
   TN_TRY(attempt.meet_hosts());
   const uint32_t own = attempt.hosts->host_of(attempt.ticket.rank);
   const uint32_t first = attempt.hosts->ranks_of(own).front();
@@ -336,10 +337,10 @@ Status Segments::find_id(Attempt& attempt) {
     TN_TRY(attempt.notices.post(key, {reinterpret_cast<const char*>(&id), made.ok() ? sizeof id : 0}));
     return made.ok() ? Status() : Status(Error(made.error()));
   }
-  const std::string said = TN_TRY(attempt.notices.read(key, attempt.deadline));
-  if (said.size() != sizeof id)
+  const std::string carried = TN_TRY(attempt.notices.read(key, attempt.deadline));
+  if (carried.size() != sizeof id)
     return Status(TN_PEER_LOST, text("rank ", first, ", the first of this host, got no shared memory"));
-  std::memcpy(static_cast<void*>(&id), said.data(), sizeof id);
+  std::memcpy(static_cast<void*>(&id), carried.data(), sizeof id);
   return {};
 }
 

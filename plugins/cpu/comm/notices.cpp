@@ -41,8 +41,7 @@ Result<std::string> Notices::read(const std::string& key, uint64_t deadline) con
     const uint64_t now = driver::now_ns(), left = deadline > now ? deadline - now : 0;
     auto found = look(key, std::min(left, slice_ns));
     if (found.code() != TN_TIMEOUT || left <= slice_ns) return found;
-    if (cancelled_ != nullptr && cancelled_->load())
-      return Status(TN_ABORTED, "this rank gave up while it waited for the others");
+    if (cancelled()) return Status(TN_ABORTED, "this rank gave up while it waited for the others");
   }
 }
 

@@ -20,7 +20,9 @@ class Notices {
   Notices(const tn_store* store, uint64_t number, const std::atomic<bool>* cancelled);
 
   explicit operator bool() const noexcept { return store_ != nullptr; }
-  // Says it once. [any-thread; may block; may fail]
+  // Whoever asks has given up. [any-thread; does not block; cannot fail]
+  bool cancelled() const noexcept { return cancelled_ != nullptr && cancelled_->load(); }
+  // Says it once. TN_INVALID when it is said already. [any-thread; may block; may fail]
   Status post(const std::string& key, std::string_view value) const;
   // Waits for it. TN_TIMEOUT, TN_ABORTED. [any-thread; blocks; may fail]
   Result<std::string> read(const std::string& key, uint64_t deadline) const;
