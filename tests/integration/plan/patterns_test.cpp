@@ -3,7 +3,8 @@
 //
 // The graph is made from the pattern itself, as data: each step one of its ops, optional ones there or not, what may be
 // wanted outside wanted or not, sizes and other operands at random. So a pattern that is published tomorrow is tested too.
-// Invariant: operands are small whole numbers, and nodes differ by how often halves are rounded and no more.
+// Invariant: operands are small whole numbers, and nodes differ by how often halves are rounded and no more; on the CPU plugin not even
+// by that, but for products.
 #include "integration/plan/world.hpp"
 #include "support/full.hpp"
 #include "support/seed.hpp"
@@ -221,10 +222,21 @@ class Instance {
   int words_ = 0, names_ = 0, nodes_ = 0;
 };
 
-// How far two may be apart: activations of another library, and halves rounded once instead of once a node, through a
+// How far two may be apart: activations of another library behind a product, and halves rounded once instead of once a node, through a
 // normalisation that may double it.
 double unit(DType dtype) {
-  return dtype == f64 ? 0x1p-40 : dtype == f32 ? 0x1p-14 : dtype == f16 ? 0x1p-6 : 0x1p-3;
+  return dtype == f64 ? 0x1p-40 : dtype == f32 ? 0x1p-14 : dtype == f16 ? 0x1p-9 : 0x1p-6;
+}
+bool has_product(const FusionPattern& pattern) {
+  return std::any_of(pattern.steps.begin(), pattern.steps.end(), [](const FusionPattern::Step& step) {
+    const Op op = step.ops.front();
+    return op == Op::matmul || name(op).starts_with("conv2d");
+  });
+}
+// On the CPU plugin whatever has no product is computed in one order, so its bits are those of its nodes.
+double bound_of(const FusionPattern& pattern, DType dtype) {
+  const bool is_exact = device_under_test().plugin == "cpu" && !has_product(pattern);
+  return is_exact ? 0 : unit(dtype);
 }
 
 double difference(const Named& a, const Named& b) {
@@ -244,6 +256,7 @@ double difference(const Named& a, const Named& b) {
 
 struct Tally {
   int ran = 0, several = 0, fused = 0, refused = 0, equal = 0;
+  double worst = 0;
 };
 
 // One graph, fused and node by node.
@@ -262,8 +275,9 @@ void compare(const FusionPattern& pattern, DType dtype, Device& device, Stream& 
   const Named a = run(together, device, stream, given), b = run(*apart, device, stream, given);
   INFO(together.explain());
   const double off = difference(a, b);
-  CHECK(off <= unit(dtype));
+  CHECK(off <= bound_of(pattern, dtype));
   ++tally.ran;
+  tally.worst = std::max(tally.worst, off);
   tally.several += instance.several() ? 1 : 0;
   tally.equal += off == 0 ? 1 : 0;
   for (const FusionGroup& group : together.cut().groups) tally.fused += group.rule == pattern.name ? 1 : 0;
@@ -276,7 +290,7 @@ void compare_all(DType dtype) {
   Device device = target(runtime);
   Stream stream = must(device.stream());
   auto numbers = generator();
-  const int graphs = full_or("random graphs for each pattern", 4, 200);
+  const int graphs = full_numbers_or("random graphs for each pattern", under_tsan ? 4 : 24, 200);
   const FusionTarget asked = must(fusion_target(device));
   if (asked.patterns.empty()) TENON_SKIP("patterns", device.name() + " publishes none");
   for (const FusionPattern& pattern : asked.patterns) {
@@ -287,7 +301,7 @@ void compare_all(DType dtype) {
       compare(pattern, dtype, device, stream, numbers, tally);
     }
     MESSAGE(pattern.name << ": " << tally.ran << " graphs, fused " << tally.fused << " times, " << tally.equal
-                         << " to the bit");
+                         << " to the bit, others off by up to " << tally.worst);
     if (tally.several == 0) continue;
     CHECK_MESSAGE(tally.fused + tally.refused > 0, "'" << pattern.name << "' was neither fused nor refused");
     if (dtype == f32 && tally.ran == graphs)
