@@ -317,6 +317,7 @@ bool Comm::end_joining(uint64_t timeout_ns) noexcept {
 
 Status Comm::finish(uint64_t timeout_ns) {
   if (!end_joining(timeout_ns)) {
+    joiner_.detach();  // this object is left to it
     return Status(TN_TIMEOUT,
                   text("rank ", ticket_.rank, " destroyed communicator '", ticket_.name,
                        "' while it was being made, and its creation does not end: look what holds "
