@@ -95,7 +95,8 @@ enum class Reduction : uint32_t {
 
 // One operation of a group. Counts follow from the spans: `send` is what one rank gives (all_gather: one block; scattering
 // kinds: all blocks). In place: the same span on both sides; all_gather's send and reduce_scatter's recv are the rank's own
-// block. A zero-byte operation keeps its place. [all: any-thread; does not block; cannot fail]
+// block. A zero-byte operation keeps its place. A submit refuses a span for all blocks that is no whole number of them.
+// [all: any-thread; does not block; cannot fail]
 struct CommOp {
   tn_comm_op abi{};
 
@@ -140,9 +141,10 @@ class TN_API Communicator {
   explicit operator bool() const noexcept { return static_cast<bool>(state_); }
 
   // Joins the others on `store`, each with a rank of its own; several of one name on one store pair up in the order of
-  // creation. Where the device's plugin has no communicators, that of another plugin carries the bytes through host memory
-  // (Device::emulated() says so); TN_UNSUPPORTED when none can. TN_TIMEOUT names who is missing; TN_MISMATCH; TN_INVALID
-  // names two processes that were given one rank; TN_PEER_LOST; TN_NO_MEMORY. [any-thread, one for each rank; blocks; may fail]
+  // creation, whichever rank a process was in those before. Where the device's plugin has no communicators, that of
+  // another plugin carries the bytes through host memory (Device::emulated() says so); TN_UNSUPPORTED when none can.
+  // TN_TIMEOUT names who is missing; TN_MISMATCH; TN_INVALID names two processes that were given one rank; TN_PEER_LOST;
+  // TN_NO_MEMORY. [any-thread, one for each rank; blocks; may fail]
   static Result<Communicator> create(Device& device, const Store& store, uint32_t rank, uint32_t size,
                                      CommOptions options = {});
 
