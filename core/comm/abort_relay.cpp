@@ -134,7 +134,8 @@ void AbortRelay::find_out(Inquest::Time now) noexcept try {
 // work was not recorded only submits tell whether it goes on.
 bool AbortRelay::stands_still() {
   const std::lock_guard lock(mutex_);
-  const bool submitted = std::exchange(groups_, flight_.groups()) != groups_;
+  const uint64_t groups = flight_.groups();
+  const bool submitted = std::exchange(groups_, groups) != groups;
   bool still = false;
   std::erase_if(courses_, [&](Course& course) {
     runtime::Timeline& line = *course.line;
