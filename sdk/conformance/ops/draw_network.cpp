@@ -121,12 +121,7 @@ void draw_attention(Draw& draw) {
     draw.input(draw.subject, q).derived = true;
     draw.input(TN_DTYPE_f32, {batch, heads, queries}).derived = true;
   }
-  if (masked) {
-    std::vector<int64_t> scores = {batch, heads, queries, keys};
-    scores.erase(scores.begin(), scores.begin() + (draw.choices.chance(3) ? draw.choices.between(1, 2) : 0));
-    for (int64_t& dim : scores) dim = draw.choices.chance(4) ? 1 : dim;
-    draw.input(draw.subject, scores, Values::mask);
-  }
+  if (masked) draw.input(draw.subject, {batch, heads, queries, keys}, Values::mask);
   draw.real("scale", draw.choices.pick({1.0, 0.25, 0.5}));
   if (backward) {
     draw.output(draw.subject, q);

@@ -174,7 +174,7 @@ TEST_CASE("pattern: every op stands among neighbours, in every type") {
     if (left_out || row.shape == ShapeRule::BROADCAST) continue;
     for (const uint32_t dtype : subjects(row)) {
       int found = 0;
-      for (int i = 0; i < 80; ++i) {
+      for (int i = 0; i < 40; ++i) {
         Choices choices(random);
         const Pattern pattern = among_neighbours(row, dtype, nullptr, choices);
         const auto group = draw_match(pattern, dtype, choices.chance(3), 60, choices);
