@@ -251,7 +251,7 @@ class TN_API Graph : public GraphOps<Graph> {
   // out. A mistake in inputs or attributes is told by check(). [one thread]
   std::vector<Value> node(Op op, std::span<const Value> inputs, Attributes attributes = {});
   std::vector<Value> node(Op op, std::initializer_list<Value> inputs, Attributes attributes = {});
-  // Marks a computed value as an output of the graph; each once. [one thread]
+  // Marks a computed value as an output of the graph, each once; it is called as no input or param is. [one thread]
   void output(std::string_view name, Value value);
 
   // The first mistake: TN_INVALID naming node, op and shapes. [any-thread; does not block; may fail]
