@@ -316,7 +316,8 @@ Result<std::string> tell_flight(const std::string& folder) {
   for (auto& [name, of] : communicators) out += flight_story(std::move(of));
   if (of_others != 0)
     out += std::to_string(of_others) + (of_others == 1 ? " record" : " records") + " of " +
-           std::to_string(others.size()) + (others.size() == 1 ? " older run is" : " older runs are") +
+           std::to_string(others.size()) + (others.size() == 1 ? " older run" : " older runs") +
+           (of_others == 1 ? " is" : " are") +
            " here, too, and no part of this: give each run a TENON_FLIGHT_DIR of its own, or remove what it "
            "left\n";
   return out;

@@ -48,20 +48,25 @@ void AbortRelay::tell() noexcept {
 }
 
 void AbortRelay::name(Error& end) const noexcept {
+  const bool waited = end.code == TN_TIMEOUT || end.code == TN_PEER_LOST;
+  if (!waited && end.code != TN_ABORTED) return;
   try {
-    if (end.code == TN_TIMEOUT || end.code == TN_PEER_LOST) return inquest_.name_absent(end);
-    if (end.code != TN_ABORTED) return;
     const std::lock_guard lock(mutex_);
-    if (!first_) return;
-    const bool differs = first_->starts_with(mismatch);
-    end.message = differs ? first_->substr(1) : told_ + *first_ + " aborted";
-    if (differs) end.code = TN_MISMATCH;
+    if (first_ && first_->starts_with(mismatch)) {
+      end.message = first_->substr(1);
+      end.code = TN_MISMATCH;
+    } else if (waited) {
+      inquest_.name_absent(end);
+    } else if (first_) {
+      end.message = told_ + *first_ + " aborted";
+    }
   } catch (const std::bad_alloc&) {  // then the plugin's words serve
   }
 }
 
+// A rank that was told of a mismatch may have left since: whoever said what it waits for asks before it believes that it lost that rank.
 bool AbortRelay::settled(Error& end) noexcept {
-  if (end.code == TN_ABORTED) {
+  if (end.code == TN_ABORTED || (end.code == TN_PEER_LOST && inquest_.has_said())) {
     const std::lock_guard lock(mutex_);
     if (!first_ && !answered_ && !over_ && thread_.joinable()) {
       asked_ = true;

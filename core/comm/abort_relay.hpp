@@ -34,8 +34,8 @@ class AbortRelay {
   void follow(runtime::Timeline& line);
   // Tells the others that this rank aborts. Takes half a second at most. [any-thread; may block; cannot fail]
   void tell() noexcept;
-  // Makes of `end`, a failure, its cause where that is known: of TN_ABORTED who was the first, or a TN_MISMATCH; of those whose time is
-  // over who did not come. [any-thread; does not block; cannot fail]
+  // Makes of `end`, a failure, its cause where that is known: a TN_MISMATCH, or of TN_ABORTED who was the first; of those whose time is
+  // over, or who lost a rank, who did not come. [any-thread; does not block; cannot fail]
   void name(Error& end) const noexcept;
   // As `name`. False: it is being found out; ask again, true within a second. [any-thread; does not block; cannot fail]
   bool settled(Error& end) noexcept;

@@ -136,6 +136,7 @@ void Inquest::say(const Standing& own, Time now) {
   said_at_ = now;
   said_ = round_;
   ++told_;
+  has_said_.store(true, std::memory_order_release);
   static_cast<void>(comm_.store.state()->set(place_of(comm_.key, round_, comm_.rank), own.text(),
                                              base::Deadline(longest_reply)));
   assembly_ = {.key = comm_.key, .name = comm_.options.name, .size = comm_.size};

@@ -49,6 +49,8 @@ class Inquest {
   // Takes part in the round, and judges where it is this one's. [the relay's thread; may block; may throw std::bad_alloc]
   std::optional<Verdict> hold(Time now);
 
+  // Whether this rank has said in some round what it waits for. [any-thread; does not block; cannot fail]
+  bool has_said() const noexcept { return has_said_.load(std::memory_order_acquire); }
   // Adds to `late`, the end of this rank's waiting, who did not come. [any-thread; does not block; may throw std::bad_alloc]
   void name_absent(Error& late) const;
 
@@ -75,6 +77,7 @@ class Inquest {
   std::array<Membership::Mark, 64> marks_{};  // the last ones, by the order of streams
   size_t marked_ = 0;                         // so far
   std::vector<uint32_t> absent_{};            // had written nothing when half of the timeout was over
+  std::atomic<bool> has_said_{false};
   std::atomic<bool> captured_{false};  // groups that may run as often as they like, so nobody can count them
 
   // The relay's thread alone.
