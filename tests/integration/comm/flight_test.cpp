@@ -10,6 +10,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 using namespace comm_test;
 using tool::FlightRecord;
