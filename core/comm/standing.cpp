@@ -160,7 +160,8 @@ std::string Standing::text() const {
   for (const Group& group : last) {
     out << group.number << group.collective << uint64_t{group.operations.size()};
     for (const Operation& op : group.operations)
-      out << op.kind << op.dtype << op.reduce << static_cast<uint64_t>(op.peer + 1) << op.count << op.turn;
+      out << op.kind << op.dtype << op.reduce << static_cast<uint64_t>(int64_t{op.peer} + 1) << op.count
+          << op.turn;
   }
   out << uint64_t{behind.size()};
   for (const Behind& each : behind)
