@@ -98,7 +98,8 @@ Shapes pool_shapes(const Question& q) {
 // Batch norm: operands are of x's shape or have one element for each channel.
 Shapes channel_shapes(const Question& q) {
   if (q.rank(0) < 2) return bad("input 0 has rank " + std::to_string(q.rank(0)) + ", it must be [N, C, …]");
-  const Dims x = q.dims(0), channel{x[1]};
+  const Dims& x = q.dims(0);
+  const Dims channel{x[1]};
   const bool grad = q.op() == Op::batch_norm_grad || q.op() == Op::batch_norm_grad_stats ||
                     q.op() == Op::batch_norm_grad_apply;
   for (size_t i = 1; i < q.count(); ++i) {
@@ -137,7 +138,8 @@ Shapes attention_shapes(const Question& q) {
   const bool grad = q.op() == Op::attention_grad;
   const size_t first = grad ? 1 : 0, mask = grad ? 6 : 3;
   for (size_t i = first; i < first + 3; ++i) TN_TRY(expect_rank(q, i, 4));
-  const Dims query = q.dims(first), key{query[0], query[1], q.dims(first + 1)[2], query[3]};
+  const Dims& query = q.dims(first);
+  const Dims key{query[0], query[1], q.dims(first + 1)[2], query[3]};
   const Dims rows(query.begin(), query.end() - 1), scores{query[0], query[1], query[2], key[2]};
   TN_TRY(expect(q, first + 1, key));
   TN_TRY(expect(q, first + 2, key));

@@ -164,7 +164,9 @@ const AttributeValue& attribute(const Graph::Node& node, std::string_view name) 
 
 Graph::Attributes with(Graph::Attributes attributes, std::string_view name, AttributeValue value) {
   for (Attribute& attribute : attributes) {
-    if (attribute.name == name) attribute.value = std::move(value);
+    if (attribute.name != name) continue;
+    attribute.value = std::move(value);
+    break;
   }
   return attributes;
 }
