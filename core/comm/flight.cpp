@@ -138,6 +138,7 @@ Flight::Noted Flight::noted() const {
     for (size_t i = 0; i < messages_.size() && !miscounted_.load(std::memory_order_acquire); ++i)
       (i < messages_.size() / 2 ? out.sent : out.received)
           .push_back(messages_[i].load(std::memory_order_acquire));
+    out.notes = before;
     out.total = end;
     out.accepted = accepted_.load(std::memory_order_acquire);
     if (notes_.load(std::memory_order_relaxed) == before) return out;

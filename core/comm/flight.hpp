@@ -33,6 +33,7 @@ class Flight {
   };
   struct Noted {
     uint64_t groups = 0, collectives = 0;
+    uint64_t notes = 0;                        // changes with every note
     uint64_t accepted = 0;                     // the last group whose submit has come back
     uint64_t total = 0;                        // operations, those that are kept no more included
     std::vector<Operation> operations{};       // the last ones, oldest first
@@ -51,6 +52,8 @@ class Flight {
   }
   // How many groups were noted. [any-thread; does not block; cannot fail]
   uint64_t groups() const noexcept { return groups_.load(std::memory_order_relaxed); }
+  // Changes with every note. [any-thread; does not block; cannot fail]
+  uint64_t notes() const noexcept { return notes_.load(std::memory_order_acquire); }
   // What was noted, all of one moment. Waits for a note that is being made. [any-thread; may block; may throw std::bad_alloc]
   Noted noted() const;
   // Writes the record of `comm`, which ended because of `why`, and logs where it lies. The folder

@@ -17,6 +17,7 @@ constexpr std::chrono::nanoseconds first_patience = 500ms, longest_patience = 8s
 constexpr uint64_t patient_after = 64;  // statements: what is slow by nature leaves fewer and fewer of them
 constexpr std::chrono::nanoseconds first_again = 2s, longest_again = 8s;
 constexpr std::chrono::nanoseconds soonest_again = 400ms;  // after something has changed
+constexpr std::chrono::nanoseconds surely_taken = 1s;      // who refuses a group does so before it waits
 constexpr std::chrono::nanoseconds surely_written = 2s;    // by who stands still, too
 constexpr std::chrono::nanoseconds longest_reply = 500ms;
 constexpr size_t most_assemblies = 8;
@@ -70,6 +71,7 @@ std::chrono::nanoseconds Inquest::patience() const noexcept {
 }
 
 bool Inquest::is_time(bool stands, Time now) noexcept {
+  if (const uint64_t notes = flight_.notes(); std::exchange(notes_, notes) != notes) notes_since_ = now;
   if (!stands && since_) {
     since_.reset();
     asked_absent_ = false;
@@ -86,11 +88,12 @@ bool Inquest::is_time(bool stands, Time now) noexcept {
 }
 
 // None: the thread that was held has gone on meanwhile. It is held while groups are read, so what it submits next comes behind them.
-std::optional<Standing> Inquest::standing() const {
+std::optional<Standing> Inquest::standing(Time now) {
   const auto held = place();
   std::vector<Standing::Behind> behind;
   const Flight::Noted noted = flight_.noted();
-  Standing out = Standing::of(noted, true);
+  const bool may_be_refused = noted.notes != notes_ || now - notes_since_ < surely_taken;
+  Standing out = Standing::of(noted, may_be_refused);
   if (held) behind = membership.behind(noted.groups + 1, *held);
   {
     const std::lock_guard lock(mutex_);
@@ -144,7 +147,7 @@ void Inquest::say(const Standing& own, Time now) {
 }
 
 std::optional<Inquest::Verdict> Inquest::hold(Time now) {
-  const auto own = standing();
+  const auto own = standing(now);
   if (!own) return std::nullopt;
   say(*own, now);
   const auto late = std::max<std::chrono::nanoseconds>(comm_.options.timeout / 2, surely_written);

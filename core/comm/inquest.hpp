@@ -58,7 +58,7 @@ class Inquest {
 
  private:
   void note_submit(runtime::Timeline& line) noexcept;
-  std::optional<Standing> standing() const;
+  std::optional<Standing> standing(Time now);
   std::optional<runtime::Stay::Place> place() const noexcept;
   void say(const Standing& own, Time now);
   std::optional<Verdict> judge();
@@ -82,8 +82,8 @@ class Inquest {
 
   // The relay's thread alone.
   std::optional<Time> since_{}, held_since_{};
-  uint64_t held_ = 0;  // the number of a stay
-  Time said_at_{};
+  uint64_t held_ = 0, notes_ = 0;  // the number of a stay, and of what was noted
+  Time notes_since_{}, said_at_{};
   uint64_t round_ = 0;   // the newest
   uint64_t said_ = 0;    // the last that was written to
   uint64_t judges_ = 0;  // the last that was opened here
