@@ -127,7 +127,6 @@ void Inquest::say(const Standing& own, Time now) {
   const bool changed = own != own_;
   const auto due = changed ? soonest_again : again_;
   if (said_ == round_ && stands && (round_ == 0 || now - said_at_ >= due)) {
-    again_ = changed ? first_again : std::min(2 * again_, longest_again);
     const Status opened = comm_.store.state()->set(place_of(comm_.key, round_ + 1),
                                                    std::to_string(comm_.rank), base::Deadline(longest_reply));
     if (!opened.ok() && opened.code() != TN_INVALID) return;
@@ -135,6 +134,8 @@ void Inquest::say(const Standing& own, Time now) {
     if (opened.ok()) judges_ = round_;
   }
   if (said_ == round_) return;
+  // Who takes part in a round leaves it time, whoever opened it: a newer one would have another judge.
+  again_ = changed ? first_again : std::clamp(2 * again_, first_again, longest_again);
   own_ = own;
   said_at_ = now;
   said_ = round_;

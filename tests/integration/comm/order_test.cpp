@@ -81,21 +81,26 @@ TEST_CASE(
 }
 
 TEST_CASE("order: ranks that wait in a circle of three messages are all told the circle") {
-  PairsOnly world(limit);
-  Detection detection;
-  const auto told = as_threads(3, [&](uint32_t rank) -> Status {
-    Rank r = TN_TRY(world.rank(rank, 3));
-    const Buffer data = TN_TRY(r.buffer(16));
-    TN_TRY(r.stream.sync());
-    detection.begin();
-    TN_TRY(r.comm.submit(r.stream, {CommOp::recv(data, f32, (rank + 2) % 3)}));
-    Status end = r.stream.sync(limit);
-    detection.told();
-    return end;
-  });
-  expect_mismatch(told, detection, "a circle of three",
-                  {"rank 0 waits for rank 2 in group ", "rank 1 waits for rank 0 in group ",
-                   "rank 2 waits for rank 1 in group ", "(recv of 4 f32 from rank 2)"});
+  for (const bool checks : {true, false}) {
+    CAPTURE(checks);
+    PairsOnly world(limit);
+    const Store store = Store::in_process();
+    Detection detection;
+    const auto told = as_threads(3, [&](uint32_t rank) -> Status {
+      Rank r = checks ? TN_TRY(on_cpu(store, rank, 3)) : TN_TRY(world.rank(rank, 3));
+      const Buffer data = TN_TRY(r.buffer(16));
+      if (checks) TN_TRY(r.comm.barrier(r.stream));
+      TN_TRY(r.stream.sync());
+      detection.begin();
+      TN_TRY(r.comm.submit(r.stream, {CommOp::recv(data, f32, (rank + 2) % 3)}));
+      Status end = r.stream.sync(limit);
+      detection.told();
+      return end;
+    });
+    expect_mismatch(told, detection, "a circle of three",
+                    {"rank 0 waits for rank 2 in group ", "rank 1 waits for rank 0 in group ",
+                     "rank 2 waits for rank 1 in group ", "(recv of 4 f32 from rank 2)"});
+  }
 }
 
 TEST_CASE("order: a collective against a message is told, where the plugin looks at nothing") {
