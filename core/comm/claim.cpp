@@ -64,10 +64,8 @@ std::string named(const Claimant& claimant) {
 
 // The others wait in vain for the number that nobody has, and find the reason here.
 Status refused(const Store& store, const std::string& key, const Claimant& claimant, const Holder& first) {
-  std::string words =
-      named(claimant) + first.who + " already, and " + claimant.who +
-      " asks to be it, too: give each rank its own number, each run a new store, and ranks that "
-      "are left another name";
+  std::string words = named(claimant) + first.who + " already, and " + claimant.who +
+                      " asks to be it, too: give each rank its own number, and each run a new store";
   static_cast<void>(store.state()->set(key + "/twice", words, base::Deadline(claimant.options.timeout)));
   return Status(TN_INVALID, std::move(words));
 }

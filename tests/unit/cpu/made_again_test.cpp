@@ -73,39 +73,23 @@ std::vector<std::vector<std::byte>> run_back(Bench& bench, const WayForward& f, 
 
 TEST_CASE("bn_act_backward: it is one step, in any order of its nodes, and equals them bit for bit") {
   Random random(tenon::test::seed());
-  for (const Strategy& strategy : engines()) {
-    CAPTURE(strategy.name());
-    Bench bench = bench_of(strategy);
-    for (const uint32_t dtype : float_dtypes) {
-      for (const Dims& dims : images) {
-        for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
-          const auto back = [&] { return WayBack(random, dtype, dims, lies); };
-          check_same(bench, back().make_y(random).finish().g);
-          check_same(bench, back().join(random).make_y(random).finish().g);
-          check_same(bench, back().make_y(random).join(random).finish().g);
-        }
-      }
-    }
-  }
+  on_every_image([&](Bench& bench, uint32_t dtype, const Dims& dims, Lies lies) {
+    const auto back = [&] { return WayBack(random, dtype, dims, lies); };
+    check_same(bench, back().make_y(random).finish().g);
+    check_same(bench, back().join(random).make_y(random).finish().g);
+    check_same(bench, back().make_y(random).join(random).finish().g);
+  });
 }
 
 TEST_CASE("bn_act_backward: dx may be written over dy, or over x") {
   Random random(tenon::test::seed());
-  for (const Strategy& strategy : engines()) {
-    CAPTURE(strategy.name());
-    Bench bench = bench_of(strategy);
-    for (const uint32_t dtype : float_dtypes) {
-      for (const Dims& dims : images) {
-        for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) {
-          WayBack back(random, dtype, dims, lies);
-          if (random() % 2 == 0) back.join(random);
-          back.make_y(random).finish();
-          check_in_place(bench, back.g, back.dy, back.dx);
-          check_in_place(bench, back.g, back.x, back.dx);
-        }
-      }
-    }
-  }
+  on_every_image([&](Bench& bench, uint32_t dtype, const Dims& dims, Lies lies) {
+    WayBack back(random, dtype, dims, lies);
+    if (random() % 2 == 0) back.join(random);
+    back.make_y(random).finish();
+    check_in_place(bench, back.g, back.dy, back.dx);
+    check_in_place(bench, back.g, back.x, back.dx);
+  });
 }
 
 TEST_CASE("bn_act_backward: the gradient may be of other statistics, as long as it is of the same x") {

@@ -134,6 +134,18 @@ inline void check_same(Bench& bench, const Nodes& g, bool one_step = true) {
   for (const size_t i : g.wanted) CHECK(fused[i].bytes == apart[i].bytes);
 }
 
+// check(bench, dtype, dims, lies) by every engine, for every type, image and way to lie in memory.
+template <class Check>
+void on_every_image(Check check) {
+  for (const Strategy& strategy : engines()) {
+    CAPTURE(strategy.name());
+    Bench bench = bench_of(strategy);
+    for (const uint32_t dtype : float_dtypes)
+      for (const Dims& dims : images)
+        for (const Lies lies : {Lies::planes, Lies::pixels, Lies::gaps}) check(bench, dtype, dims, lies);
+  }
+}
+
 // The nodes in one launch make `out` in the place of `in`, and all they make is what they make beside it, bit for bit.
 inline void check_in_place(Bench& bench, const Nodes& g, size_t in, size_t out) {
   CAPTURE(label(g.nodes.front().op, g.values[0].dtype, g.values[0].dims));
